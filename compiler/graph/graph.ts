@@ -1,0 +1,110 @@
+/**
+ * L0: the imported graph, as the file said it.
+ *
+ * Vocabulary
+ *  - *node*: one op of the file. A composite op (softmax, layer_norm, attention) stays one node, so
+ *    that people see what they wrote.
+ *  - *value*: a tensor: a graph input, a parameter, a constant, or one result of a node.
+ *  - *id*: `n<k>` and `v<k>`-like keys made by the importer. They are never the file's names: an ONNX
+ *    node may have an empty or a repeated name. For text formats ids derive from the defined name and
+ *    the position inside its statement, so that an edit elsewhere leaves them as they are.
+ */
+import type { Diagnostic, SourceRange } from '../diagnostics';
+import type { ConstData } from '../ir/compute';
+import type { Dim } from '../ir/indexExpr';
+import type { DType } from './dtype';
+
+export type NodeId = string;
+export type TensorId = string;
+
+export interface TensorType {
+  readonly dtype: DType;
+  readonly shape: readonly Dim[];
+}
+
+export type AttrValue =
+  | number
+  | string
+  | boolean
+  | readonly number[]
+  | readonly string[]
+  | { readonly tensor: ConstTensor };
+
+export interface ConstTensor {
+  readonly type: TensorType;
+  readonly data: ConstData;
+}
+
+export type Attrs = Readonly<Record<string, AttrValue | undefined>>;
+
+export interface Tensor {
+  readonly id: TensorId;
+  /** As the file names it; made up (`relu_1`) where it doesn't. */
+  readonly name: string;
+  readonly type: TensorType;
+  readonly role: 'input' | 'param' | 'const' | 'result';
+  readonly data?: ConstData;
+  /** Where the file declares it. */
+  readonly range?: SourceRange;
+}
+
+export interface Node {
+  readonly id: NodeId;
+  /** The canonical op name, a key of the op table: `matmul`, `layer_norm`, `conv`… */
+  readonly op: string;
+  /** As the file spells it: `LayerNormalization`, `layernorm`. */
+  readonly sourceOp: string;
+  /** A name for people; may be empty or repeated. */
+  readonly name: string;
+  readonly attrs: Attrs;
+  /** undefined: an optional operand that was left out. */
+  readonly operands: readonly (TensorId | undefined)[];
+  readonly results: readonly TensorId[];
+  /** The op's own place in the source: the lens goes there. */
+  readonly range?: SourceRange;
+  /** What has no lowering stays in the graph and is shown; the reason is a diagnostic's message. */
+  readonly unsupported?: string;
+}
+
+/** What the file (or its side file) asks of the compiler. */
+export type Directive = { readonly range?: SourceRange; readonly text: string } & (
+  | { readonly kind: 'expect'; readonly expectation: Expectation }
+  | { readonly kind: 'materialize'; readonly value: TensorId }
+  | { readonly kind: 'nofuse'; readonly from: TensorId; readonly to: TensorId }
+  | { readonly kind: 'fuse'; readonly values: readonly TensorId[] }
+  | { readonly kind: 'recompute'; readonly value: TensorId }
+  | {
+      readonly kind: 'schedule';
+      readonly value: TensorId;
+      readonly params: Readonly<Record<string, number | string>>;
+    }
+);
+
+export type Relation = '<=' | '<' | '==' | '>=' | '>' | '!=';
+
+export type Expectation =
+  | { readonly kind: 'kernels'; readonly relation: Relation; readonly count: number }
+  | { readonly kind: 'bytes'; readonly relation: Relation; readonly bytes: number }
+  | { readonly kind: 'fused'; readonly values: readonly TensorId[] }
+  | { readonly kind: 'pattern'; readonly value: TensorId; readonly pattern: string };
+
+export interface Graph {
+  readonly format: 'fuse' | 'onnx';
+  readonly name: string;
+  readonly nodes: readonly Node[];
+  readonly tensors: ReadonlyMap<TensorId, Tensor>;
+  readonly inputs: readonly TensorId[];
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly tensor: TensorId;
+    readonly range?: SourceRange;
+  }[];
+  /** Symbolic sizes with the value to profile with. */
+  readonly dims: ReadonlyMap<string, number>;
+  readonly directives: readonly Directive[];
+}
+
+export interface ImportResult {
+  readonly graph: Graph;
+  readonly diagnostics: readonly Diagnostic[];
+}

@@ -1,0 +1,222 @@
+/**
+ * The compiler's answer, as plain data: one result feeds lenses, hovers, problems, the graph panel,
+ * the command line and the tests. Everything here survives structured cloning and JSON.
+ *
+ * Sizes are in bytes, times in microseconds. Dims are numbers where known, text where symbolic.
+ */
+import type { Diagnostic, SourceRange } from './diagnostics';
+import type { DType, Storage } from './graph/dtype';
+import type { NodeId, TensorId } from './graph/graph';
+import type { Pattern, Verdict } from './fusion/verdicts';
+
+export type ShownDim = number | string;
+
+export interface TensorView {
+  readonly id: TensorId;
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly ShownDim[];
+  /** With symbolic dims bound to their profiling values. */
+  readonly elements: number;
+  readonly bytes: number;
+  readonly role: 'input' | 'param' | 'const' | 'result';
+  readonly range?: SourceRange;
+}
+
+/** compute: costs a kernel when alone. view: an index map. constant: folded. opaque: not supported. dead: no output needs it. */
+export type NodeKind = 'compute' | 'view' | 'constant' | 'opaque' | 'dead';
+
+export interface NodeView {
+  readonly id: NodeId;
+  readonly op: string;
+  readonly sourceOp: string;
+  readonly name: string;
+  readonly kind: NodeKind;
+  readonly operands: readonly (TensorId | undefined)[];
+  readonly results: readonly TensorId[];
+  /** Short text of the attributes for people, e.g. `axis=-1, eps=1e-5`. */
+  readonly attrs: string;
+  readonly flops: number;
+  readonly range?: SourceRange;
+  /** The kernel it is in, after fusion (the first, when duplicated); absent for views outside kernels, constants, dead nodes. */
+  readonly kernel?: string;
+  /** Index class of its main compute. */
+  readonly indexClass?: IndexClass;
+  readonly unsupported?: string;
+}
+
+export type IndexClass =
+  | 'elementwise'
+  | 'broadcast'
+  | 'injective'
+  | 'reduction'
+  | 'contraction'
+  | 'stencil'
+  | 'gather'
+  | 'scatter'
+  | 'opaque';
+
+export interface KernelView {
+  /** `k0`… in execution order (of `after`; `b0`… of `before`). */
+  readonly id: string;
+  /** Structural: equal for equal kernels, in any file. */
+  readonly hash: string;
+  /** For people: `matmul + add + relu`. */
+  readonly label: string;
+  readonly pattern: Pattern;
+  readonly template: string;
+  /** L0 nodes, in order. A node duplicated into several kernels is in each. */
+  readonly nodes: readonly NodeId[];
+  readonly inputs: readonly TensorId[];
+  readonly outputs: readonly TensorId[];
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  readonly flops: number;
+  readonly estimatedUs: number;
+  readonly bound: 'memory' | 'compute' | 'launch';
+  /** Dispatches it takes (2 for split reductions). */
+  readonly dispatches: number;
+  /** What the fusion saves against its ops one by one; 0 for single ones. */
+  readonly savedBytes: number;
+  readonly savedLaunches: number;
+  readonly estimatedUnfusedUs: number;
+  /** Verdicts about the kernel as a whole, e.g. COMPUTE_BOUND: fusing gains nothing. */
+  readonly notes: readonly Verdict[];
+  readonly workgroup: readonly [number, number, number];
+  /** The grid with symbolic dims at their profiling values. */
+  readonly grid: readonly [number, number, number];
+  readonly schedule: Readonly<Record<string, number | string>>;
+}
+
+export interface PlanView {
+  readonly kernels: readonly KernelView[];
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  readonly flops: number;
+  readonly estimatedUs: number;
+  /** Greatest sum of live tensors while the plan runs. */
+  readonly peakBytes: number;
+}
+
+/** Every L0 edge (producer node or graph input → consumer node) has one. */
+export interface Decision {
+  readonly from: NodeId | TensorId;
+  readonly to: NodeId;
+  readonly tensor: TensorId;
+  readonly fused: boolean;
+  readonly kernel?: string;
+  /** How the edge moves data: one-to-one, one-to-many ×r, many-to-one, stencil, gather, view. */
+  readonly edgeClass?: string;
+  readonly verdicts: readonly Verdict[];
+  /** One line for people. */
+  readonly summary: string;
+}
+
+export interface ExpectationView {
+  readonly text: string;
+  readonly held: boolean;
+  readonly actual: string;
+  readonly range?: SourceRange;
+}
+
+export interface CompileResult {
+  readonly file: string;
+  readonly format: 'fuse' | 'onnx';
+  readonly version: number;
+  readonly diagnostics: readonly Diagnostic[];
+  readonly dims: Readonly<Record<string, number>>;
+  readonly graph: {
+    readonly name: string;
+    readonly nodes: readonly NodeView[];
+    readonly tensors: readonly TensorView[];
+    readonly inputs: readonly TensorId[];
+    readonly outputs: readonly { readonly name: string; readonly tensor: TensorId }[];
+  };
+  readonly before: PlanView;
+  readonly after: PlanView;
+  readonly decisions: readonly Decision[];
+  readonly expectations: readonly ExpectationView[];
+  /** Whether the kernels can be run, and if not, why. */
+  readonly runnable: { readonly ok: true } | { readonly ok: false; readonly reason: string };
+  readonly device: DeviceProfile;
+  /** Milliseconds by stage, when the host gave a clock. */
+  readonly stages: Readonly<Record<string, number>>;
+}
+
+/** What the cost model knows of an adapter. */
+export interface DeviceProfile {
+  readonly name: string;
+  readonly source: 'measured' | 'shipped';
+  readonly software: boolean;
+  /** One empty dispatch in a plan, µs. */
+  readonly launchUs: number;
+  /** Bytes per µs (= MB/s / 1e0… 1 GB/s is 1000). */
+  readonly bytesPerUs: number;
+  /** f32 multiply-adds count as two; flops per µs. */
+  readonly flopsPerUs: number;
+  /** Cache that a working set may stay in between kernels, bytes. */
+  readonly cacheBytes: number;
+  readonly limits: AdapterLimits;
+}
+
+/** The WebGPU limits and features that legality asks about; always the queried ones where an adapter is known. */
+export interface AdapterLimits {
+  readonly maxStorageBuffersPerShaderStage: number;
+  readonly maxStorageBufferBindingSize: number;
+  readonly maxBufferSize: number;
+  readonly maxComputeWorkgroupStorageSize: number;
+  readonly maxComputeInvocationsPerWorkgroup: number;
+  readonly maxComputeWorkgroupSizeX: number;
+  readonly maxComputeWorkgroupsPerDimension: number;
+  readonly f16: boolean;
+  readonly subgroups: boolean;
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the runner gets
+
+/** A buffer of an execution plan. */
+export interface BufferSpec {
+  readonly id: string;
+  readonly name: string;
+  readonly dtype: DType;
+  readonly storage: Storage;
+  readonly shape: readonly number[];
+  readonly elements: number;
+  /** Rounded up to 4; at least 4. */
+  readonly bytes: number;
+  readonly role: 'input' | 'param' | 'const' | 'intermediate' | 'output' | 'scratch';
+  /** Contents of constants and of parameters the file has; absent: the runner makes them up from the seed. */
+  readonly data?: BufferData;
+}
+
+export type BufferData =
+  | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'external';
+      readonly location: string;
+      readonly offset: number;
+      readonly length?: number;
+    }
+  | { readonly kind: 'fill'; readonly value: number }
+  | { readonly kind: 'numbers'; readonly values: readonly number[] };
+
+export interface DispatchSpec {
+  /** The kernel of the plan it belongs to. */
+  readonly kernel: string;
+  readonly label: string;
+  readonly wgsl: string;
+  readonly entryPoint: 'main';
+  /** binding i of group 0 is bindings[i]; storage, read or read_write. */
+  readonly bindings: readonly { readonly buffer: string; readonly access: 'read' | 'read_write' }[];
+  /** When not empty: a uniform buffer of 32-bit integers at binding bindings.length, padded to 16 bytes. */
+  readonly uniforms: readonly number[];
+  readonly workgroups: readonly [number, number, number];
+}
+
+export interface ExecPlan {
+  readonly buffers: readonly BufferSpec[];
+  readonly dispatches: readonly DispatchSpec[];
+  /** Graph outputs: the buffer that holds each. */
+  readonly outputs: readonly { readonly name: string; readonly buffer: string }[];
+}

@@ -1,0 +1,53 @@
+/**
+ * Messages between the extension host and the compiler worker. Types only.
+ *
+ * The worker keeps the last compilation of each open URI, so that code and execution plans are made
+ * when asked for. A request for a version that is no longer the newest is answered `stale`.
+ */
+import type { CompileResult, DeviceProfile, ExecPlan } from '../../compiler/result';
+import type { ProfileJob, ProfileOptions } from '../../runner/core/types';
+
+export interface CompileRequest {
+  readonly uri: string;
+  readonly version: number;
+  /** The file's bytes (UTF-8 for text formats): transferred. */
+  readonly bytes: Uint8Array;
+  /** The side file's text, for binary formats. */
+  readonly sideFile?: string;
+  readonly dims?: Readonly<Record<string, number>>;
+  readonly device?: DeviceProfile;
+}
+
+export interface KernelCode {
+  readonly kernel: string;
+  readonly language: 'wgsl';
+  readonly code: string;
+}
+
+export interface CompilerApi {
+  compile(request: CompileRequest): CompileResult;
+  /** The code of one kernel of the last result (`k…` fused, `b…` one by one); one entry per dispatch. */
+  code(request: { uri: string; version: number; kernel: string }): readonly KernelCode[];
+  /** Everything a runner needs to profile the file. */
+  job(request: { uri: string; version: number; options: ProfileOptions }): ProfileJob;
+  plan(request: { uri: string; version: number; which: 'fused' | 'unfused' }): ExecPlan;
+  forget(request: { uri: string }): void;
+}
+
+export type WorkerError =
+  | { readonly kind: 'stale' }
+  | { readonly kind: 'unknown-uri' }
+  | { readonly kind: 'bug'; readonly message: string };
+export type WorkerReply<T> =
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: WorkerError };
+
+export interface WorkerCall<K extends keyof CompilerApi = keyof CompilerApi> {
+  readonly id: number;
+  readonly method: K;
+  readonly argument: Parameters<CompilerApi[K]>[0];
+}
+
+export interface WorkerAnswer {
+  readonly id: number;
+  readonly reply: WorkerReply<unknown>;
+}
