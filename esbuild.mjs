@@ -81,12 +81,26 @@ const bundles = [
     entry: 'cli/main.ts',
     options: { ...node, external: ['webgpu'], banner: { js: '#!/usr/bin/env node' } },
   },
+  {
+    name: 'bench.mjs',
+    entry: 'bench/main.ts',
+    options: { ...node, format: 'esm', external: ['webgpu'], banner: { js: esmPrelude } },
+  },
   { name: 'webview.js', entry: 'webview/main.ts', options: browser },
   { name: 'layoutWorker.js', entry: 'webview/layout/worker.ts', options: browser },
 ];
 
 /** Suites and the module format in which their host loads them. */
-const suites = /** @type {const} */ ({ unit: 'esm', gpu: 'esm', extension: 'cjs', e2e: 'esm' });
+const suites = /** @type {const} */ ({
+  unit: 'esm',
+  gpu: 'esm',
+  extension: 'cjs',
+  e2e: 'esm',
+  // Not a suite, but what starts one.
+  harness: 'esm',
+});
+/** Files that aren't tests, but are loaded by themselves like tests. */
+const extraTestEntries = ['test/extension/index.ts', 'test/harness/runExtensionTests.ts'];
 const testExternals = ['vscode', 'webgpu', 'mocha', 'puppeteer-core', '@sparticuz/chromium'];
 
 /** @param {string} folder @returns {Promise<string[]>} paths of its test files from the root */
@@ -103,9 +117,10 @@ async function testFiles(folder) {
 async function testBuilds() {
   const builds = [];
   for (const [suite, format] of Object.entries(suites)) {
-    const entries = await testFiles(`test/${suite}`);
-    if (suite === 'extension' && existsSync(path.join(root, 'test/extension/index.ts')))
-      entries.push('test/extension/index.ts');
+    const entries = [
+      ...(await testFiles(`test/${suite}`)),
+      ...extraTestEntries.filter((entry) => entry.startsWith(`test/${suite}/`)),
+    ];
     const esm = format === 'esm';
     const extension = esm ? '.mjs' : '.js';
     await removeStale(suite, entries, extension);

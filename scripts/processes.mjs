@@ -33,11 +33,17 @@ function signalGroup(pid, signal) {
 const running = new Set();
 let hooked = false;
 
-function stopAllOnExit() {
+/**
+ * Makes sure that a process which was started with `detached: true` doesn't outlive this one.
+ * @param {import('node:child_process').ChildProcess} child
+ */
+export function trackChild(child) {
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   if (hooked) return;
   hooked = true;
   const stopAll = () => {
-    for (const child of running) if (child.pid) signalGroup(child.pid, 'SIGKILL');
+    for (const each of running) if (each.pid) signalGroup(each.pid, 'SIGKILL');
   };
   process.once('exit', stopAll);
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']))
@@ -56,7 +62,6 @@ function stopAllOnExit() {
  * @returns {Promise<{code: number, output: string, timedOut: boolean}>}
  */
 export function runCommand(command, args, { cwd, env, timeoutMs, quiet = false } = {}) {
-  stopAllOnExit();
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       cwd,
@@ -64,7 +69,7 @@ export function runCommand(command, args, { cwd, env, timeoutMs, quiet = false }
       stdio: ['ignore', quiet ? 'pipe' : 'inherit', quiet ? 'pipe' : 'inherit'],
       detached: process.platform !== 'win32',
     });
-    running.add(child);
+    trackChild(child);
     let output = '';
     let timedOut = false;
     child.stdout?.on('data', (chunk) => (output += chunk));
@@ -78,12 +83,10 @@ export function runCommand(command, args, { cwd, env, timeoutMs, quiet = false }
           }, timeoutMs);
     child.once('error', (error) => {
       clearTimeout(timer);
-      running.delete(child);
       resolve({ code: 127, output: `${output}${error.message}`, timedOut });
     });
     child.once('close', (code) => {
       clearTimeout(timer);
-      running.delete(child);
       resolve({ code: code ?? 1, output, timedOut });
     });
   });

@@ -9,11 +9,10 @@
 
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { runCommand } from './processes.mjs';
+import { root } from './root.mjs';
 import { gpuEnvironment } from './software-gpu.mjs';
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const reportFolder = path.join(root, '.cache/test-reports');
 const bin = (/** @type {string} */ name) => path.join(root, 'node_modules', name);
 

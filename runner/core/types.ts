@@ -166,18 +166,25 @@ export interface RunOutput {
   readonly data: Float32Array | Int32Array | Uint32Array | Uint16Array;
 }
 
+/** The part of AbortSignal that the runner needs (its core has no DOM and no Node types). */
+export interface CancelSignal {
+  readonly aborted: boolean;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
 /** What a host that can run kernels offers: the Node child and the webview's page both do. */
 export interface Runner {
   adapter(): Promise<RunnerReply<AdapterInfo>>;
   profile(
     job: ProfileJob,
     onProgress: (p: Progress) => void,
-    signal: AbortSignal,
+    signal: CancelSignal,
   ): Promise<RunnerReply<ProfileResult>>;
   run(
     job: RunJob,
     onProgress: (p: Progress) => void,
-    signal: AbortSignal,
+    signal: CancelSignal,
   ): Promise<RunnerReply<readonly RunOutput[]>>;
   dispose(): void;
 }
