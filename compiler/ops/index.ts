@@ -1,0 +1,51 @@
+/**
+ * The op registry: every family's table, indexed by canonical, ONNX and `.fuse` names.
+ */
+import type { FuseForm, OpDef } from './op';
+import { pointwiseOps } from './pointwise';
+import { shapeOps } from './shape';
+import { reductionOps } from './reductions';
+import { normalizationOps } from './normalization';
+import { contractionOps } from './contractions';
+import { convolutionOps } from './convolution';
+import { poolingOps } from './pooling';
+import { gatherOps } from './gather';
+import { attentionOps } from './attention';
+
+export const OPS: readonly OpDef[] = [
+  ...pointwiseOps,
+  ...shapeOps,
+  ...reductionOps,
+  ...normalizationOps,
+  ...contractionOps,
+  ...convolutionOps,
+  ...poolingOps,
+  ...gatherOps,
+  ...attentionOps,
+];
+
+const byName = new Map<string, OpDef>();
+const byOnnx = new Map<string, OpDef>();
+const byFuse = new Map<string, { op: OpDef; form: FuseForm }>();
+for (const op of OPS) {
+  byName.set(op.name, op);
+  for (const n of op.onnx ?? []) byOnnx.set(n, op);
+  for (const form of op.fuse ?? []) for (const n of form.names) byFuse.set(n, { op, form });
+}
+
+export function opByName(name: string): OpDef | undefined {
+  return byName.get(name);
+}
+
+/** By ONNX op type, with its domain before a colon when it isn't the default one. */
+export function opByOnnx(type: string): OpDef | undefined {
+  return byOnnx.get(type);
+}
+
+export function opByFuseName(name: string): { op: OpDef; form: FuseForm } | undefined {
+  return byFuse.get(name);
+}
+
+export function fuseNames(): string[] {
+  return [...byFuse.keys()].sort();
+}

@@ -1,0 +1,3 @@
+import type { OpDef } from './op';
+
+export const shapeOps: readonly OpDef[] = [];
