@@ -41,9 +41,12 @@ export interface Tensor {
   readonly id: TensorId;
   /** As the file names it; made up (`relu_1`) where it doesn't. */
   readonly name: string;
-  readonly type: TensorType;
+  /** Of inputs, parameters and constants always; of results only where the file declares it (lowering infers the rest). */
+  readonly type?: TensorType;
   readonly role: 'input' | 'param' | 'const' | 'result';
   readonly data?: ConstData;
+  /** A number literal: it takes the dtype of the tensors it is combined with. */
+  readonly weak?: boolean;
   /** Where the file declares it. */
   readonly range?: SourceRange;
 }

@@ -60,7 +60,8 @@ export type ConstData =
   | { readonly kind: 'fill'; readonly value: number }
   | { readonly kind: 'numbers'; readonly values: readonly number[] };
 
-export type ValueRole = 'input' | 'param' | 'const' | 'computed';
+/** `opaque`: the result of an op without lowering; a program with one that an output needs can't run. */
+export type ValueRole = 'input' | 'param' | 'const' | 'computed' | 'opaque';
 
 export interface Value {
   readonly id: ValueId;
@@ -72,12 +73,19 @@ export interface Value {
   readonly data?: ConstData;
 }
 
+export interface ProgramOutput {
+  readonly name: string;
+  readonly value: ValueId;
+  /** The output's own shape: the value's elements in row-major order, reshaped. */
+  readonly shape: readonly Dim[];
+}
+
 export interface Program {
   readonly values: ReadonlyMap<ValueId, Value>;
   /** In topological order. */
   readonly computes: readonly Compute[];
   readonly inputs: readonly ValueId[];
-  readonly outputs: readonly { readonly name: string; readonly value: ValueId }[];
+  readonly outputs: readonly ProgramOutput[];
   /** Symbolic sizes with the value to profile with. */
   readonly dims: ReadonlyMap<string, number>;
 }
