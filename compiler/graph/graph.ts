@@ -28,7 +28,9 @@ export type AttrValue =
   | boolean
   | readonly number[]
   | readonly string[]
-  | { readonly tensor: ConstTensor };
+  | { readonly tensor: ConstTensor }
+  /** Sizes, of which some may be symbolic: `reshape(x, [B, -1])`. */
+  | { readonly dims: readonly Dim[] };
 
 export interface ConstTensor {
   readonly type: TensorType;

@@ -26,11 +26,17 @@ export const OPS: readonly OpDef[] = [
 
 const byName = new Map<string, OpDef>();
 const byOnnx = new Map<string, OpDef>();
-const byFuse = new Map<string, { op: OpDef; form: FuseForm }>();
+const byFuse = new Map<string, { op: OpDef; form: FuseForm }[]>();
 for (const op of OPS) {
   byName.set(op.name, op);
   for (const n of op.onnx ?? []) byOnnx.set(n, op);
-  for (const form of op.fuse ?? []) for (const n of form.names) byFuse.set(n, { op, form });
+  for (const form of op.fuse ?? []) {
+    for (const n of form.names) {
+      const forms = byFuse.get(n);
+      if (forms) forms.push({ op, form });
+      else byFuse.set(n, [{ op, form }]);
+    }
+  }
 }
 
 export function opByName(name: string): OpDef | undefined {
@@ -43,7 +49,12 @@ export function opByOnnx(type: string): OpDef | undefined {
 }
 
 export function opByFuseName(name: string): { op: OpDef; form: FuseForm } | undefined {
-  return byFuse.get(name);
+  return byFuse.get(name)?.[0];
+}
+
+/** All forms of that name in table order; a call takes the first whose `matches` is absent or true. */
+export function fuseFormsByName(name: string): readonly { op: OpDef; form: FuseForm }[] {
+  return byFuse.get(name) ?? [];
 }
 
 export function fuseNames(): string[] {

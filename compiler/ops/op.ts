@@ -111,9 +111,33 @@ export interface FuseParam {
 export type FuseArg =
   number | boolean | string | readonly number[] | Dim | readonly Dim[] | undefined;
 
+/** What a call in `.fuse` passes for one argument, before it is bound to a parameter. */
+export type FuseArgKind = 'tensor' | 'tensors' | 'number' | 'list' | 'bool' | 'str';
+
+/** A call as the source has it: the kinds of its positional arguments and of its named ones. */
+export interface FuseCall {
+  readonly positional: readonly FuseArgKind[];
+  readonly named: Readonly<Record<string, FuseArgKind>>;
+}
+
+/**
+ * How an op is written in `.fuse`.
+ *
+ * Several forms (of one op or of several) may share a name: `max(x, axis=1)` reduces and `max(a, b)`
+ * compares. A call takes the first form of that name, in table order, whose `matches` is absent or
+ * answers true (see `fuseFormsByName` in ops/index.ts). A `tensor` parameter also takes a number,
+ * which stands for a constant of rank 0; `sizes` and `ints` also take a single number; `axis`-like
+ * parameters list what people also type (`dim`) under `aliases`.
+ *
+ * Without `attrs`, each bound argument that isn't an operand becomes the attribute of its
+ * parameter's name: numbers, flags, texts and lists of numbers as they are, `size(s)` that hold
+ * symbolic dims as `{ dims }`. Arguments that were left out and have no default give no attribute.
+ */
 export interface FuseForm {
   /** The main name first, then what people also type. */
   readonly names: readonly string[];
+  /** Whether this form is meant, where forms share a name. */
+  matches?(call: FuseCall): boolean;
   /** In positional order; `tensor` parameters become the operands in this order. */
   readonly params: readonly FuseParam[];
   /** How many results; a function when it depends on the arguments (split, chunk). Default 1. */
