@@ -4,7 +4,13 @@
 'use strict';
 
 const { writeFileSync } = require('node:fs');
+const { format } = require('node:util');
 const Mocha = require('mocha');
+
+// Inside the extension host the console carries much else: mark the lines, for
+// test/harness/extensionHost.ts to find them.
+if (process.env['FUSION_LENS_TEST_SUITE'])
+  Mocha.reporters.Base.consoleLog = (...args) => console.log(`[mocha] ${format(...args)}`);
 
 class TotalsReporter extends Mocha.reporters.Spec {
   /** @param {Mocha.Runner} runner @param {Mocha.MochaOptions} options */

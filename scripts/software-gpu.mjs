@@ -11,7 +11,6 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { pathToFileURL } from 'node:url';
 import { createBrotliDecompress } from 'node:zlib';
 import { runCommand } from './processes.mjs';
 import { root } from './root.mjs';
@@ -186,7 +185,8 @@ export function systemChrome() {
   return candidates.find((candidate) => candidate && existsSync(candidate));
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+// Not when it is part of a bundle.
+if (path.basename(process.argv[1] ?? '') === 'software-gpu.mjs') {
   const { chromiumPath, env, problem } = await ensureSoftwareGpu();
   if (problem) console.log(problem);
   console.log(`Chromium: ${chromiumPath ?? 'none'}`);

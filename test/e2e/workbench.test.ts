@@ -1,0 +1,38 @@
+// That the harness itself works: a real VS Code opens the examples.
+
+import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { openWorkbench, type Workbench } from '../harness/workbench';
+
+describe('the workbench', () => {
+  let workbench: Workbench;
+
+  before(async () => {
+    workbench = await openWorkbench({ files: { 'hello.fuse': 'input x: f32[4]\noutput x\n' } });
+  });
+
+  after(async () => {
+    await workbench.close();
+  });
+
+  it('opens a graph file as text', async () => {
+    await workbench.openFile('hello.fuse');
+    assert.deepEqual((await workbench.editorLines()).slice(0, 2), ['input x: f32[4]', 'output x']);
+  });
+
+  it('follows the colour theme of the user settings', async () => {
+    for (const theme of ['light', 'hc-dark', 'dark'] as const) {
+      await workbench.setTheme(theme);
+      const picture = await workbench.screenshot(`workbench-${theme}.png`);
+      assert.ok(statSync(picture).size > 10_000);
+    }
+  });
+
+  it('offers WebGPU to pages', async () => {
+    const vendor = await workbench.page.evaluate(async () => {
+      const adapter = await navigator.gpu.requestAdapter();
+      return adapter?.info.vendor;
+    });
+    assert.ok(vendor);
+  });
+});
