@@ -1,0 +1,50 @@
+/**
+ * ONNX files to L0.
+ *
+ * `importOnnx` is total: whatever the bytes are, it returns a graph of what it could read and all
+ * diagnostics. Weights stay views of `bytes`, or references to files beside the model.
+ */
+import { type Diagnostic, error } from '../../diagnostics';
+import type { Graph, ImportResult } from '../../graph/graph';
+import { buildGraph } from './importer';
+import { readModel } from './proto';
+import { readSideFile } from './sideFile';
+import { WireReader, type WireState } from './wire';
+
+export function importOnnx(bytes: Uint8Array, fileName: string, sideFile?: string): ImportResult {
+  const diagnostics: Diagnostic[] = [];
+  const state: WireState = {};
+  const model = readModel(new WireReader(bytes, state));
+  if (state.fault) {
+    diagnostics.push(
+      error(
+        'MALFORMED',
+        `this is no ONNX model, or a damaged one: at byte ${state.fault.offset} ${state.fault.message}`,
+      ),
+    );
+    return { graph: emptyGraph(fileName), diagnostics };
+  }
+  if (!model.graph) {
+    const message =
+      bytes.length === 0 ? 'the file is empty' : 'this is no ONNX model: there is no graph in it';
+    diagnostics.push(error('NO_GRAPH', message));
+    return { graph: emptyGraph(fileName), diagnostics };
+  }
+  const graph = buildGraph(model, fileName, diagnostics);
+  if (sideFile === undefined) return { graph, diagnostics };
+  const directives = readSideFile(sideFile, graph, diagnostics);
+  return { graph: { ...graph, directives }, diagnostics };
+}
+
+function emptyGraph(name: string): Graph {
+  return {
+    format: 'onnx',
+    name,
+    nodes: [],
+    tensors: new Map(),
+    inputs: [],
+    outputs: [],
+    dims: new Map(),
+    directives: [],
+  };
+}

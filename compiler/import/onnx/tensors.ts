@@ -1,0 +1,200 @@
+/**
+ * TensorProto to {@link ConstTensor}: element types, lengths checked, contents kept as views.
+ *
+ * ONNX stores a tensor's elements in one of three places: `raw_data` (little-endian bytes), a typed
+ * field (`float_data`… where half floats are bit patterns in `int32_data`), or a file beside the
+ * model. The first, and packed floats, are used as they lie in the file.
+ */
+import { bfloatToNumber, decodeConst, halfToNumber } from '../../graph/constData';
+import { type DType, dtypeBytes } from '../../graph/dtype';
+import type { ConstTensor } from '../../graph/graph';
+import type { ConstData } from '../../ir/compute';
+import { constOf, num } from '../../ir/indexExpr';
+import type { OnnxTensor } from './proto';
+
+const ELEMENT_TYPES: Readonly<Record<number, DType>> = {
+  1: 'f32',
+  2: 'u8',
+  3: 'i8',
+  4: 'u16',
+  5: 'i16',
+  6: 'i32',
+  7: 'i64',
+  9: 'bool',
+  10: 'f16',
+  11: 'f64',
+  12: 'u32',
+  13: 'u64',
+  16: 'bf16',
+};
+
+const OTHER_ELEMENT_TYPES: Readonly<Record<number, string>> = {
+  0: 'undefined',
+  8: 'string',
+  14: 'complex64',
+  15: 'complex128',
+  17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz',
+  19: 'float8e5m2',
+  20: 'float8e5m2fnuz',
+  21: 'uint4',
+  22: 'int4',
+  23: 'float4e2m1',
+  24: 'float8e8m0',
+  25: 'uint2',
+  26: 'int2',
+};
+
+/** By TensorProto.DataType. */
+export function elementType(code: number): DType | undefined {
+  return ELEMENT_TYPES[code];
+}
+
+/** What a code is called, for messages. */
+export function elementTypeName(code: number): string {
+  return ELEMENT_TYPES[code] ?? OTHER_ELEMENT_TYPES[code] ?? `number ${code}`;
+}
+
+export type TensorResult =
+  | { readonly ok: true; readonly tensor: ConstTensor }
+  | { readonly ok: false; readonly code: string; readonly message: string };
+
+/** No buffer of any adapter holds more, and numbers beyond it aren't exact. */
+export const MAX_ELEMENTS = 2 ** 40;
+
+const refuse = (code: string, message: string): TensorResult => ({ ok: false, code, message });
+
+/** The number of elements, or why there can't be that many. */
+export function countElements(dims: readonly number[]): number | string {
+  let n = 1;
+  for (const d of dims) {
+    if (!Number.isSafeInteger(d) || d < 0) return `${d} is no size of a dimension`;
+    n *= d;
+  }
+  return n <= MAX_ELEMENTS ? n : `[${dims.join(', ')}] has too many elements`;
+}
+
+export function convertTensor(t: OnnxTensor): TensorResult {
+  const dtype = elementType(t.dataType);
+  if (!dtype)
+    return refuse(
+      'UNSUPPORTED_DTYPE',
+      `its element type, ${elementTypeName(t.dataType)}, isn't supported`,
+    );
+  const elements = countElements(t.dims);
+  if (typeof elements === 'string') return refuse('BAD_SHAPE', elements);
+  const data = contents(t, dtype, elements);
+  if ('message' in data) return refuse(data.code, data.message);
+  return { ok: true, tensor: { type: { dtype, shape: t.dims.map((d) => num(d)) }, data } };
+}
+
+function contents(
+  t: OnnxTensor,
+  dtype: DType,
+  elements: number,
+): ConstData | { readonly code: string; readonly message: string } {
+  const wanted = elements * dtypeBytes(dtype);
+  if (t.external) return externalData(t, wanted);
+  if (t.raw && (t.raw.length > 0 || elements === 0)) return exactBytes(t.raw, wanted, 'raw_data');
+  if (dtype === 'f32' && t.packedFloats && t.floats.length === 0)
+    return exactBytes(t.packedFloats, wanted, 'float_data');
+  if (dtype === 'f64' && t.packedDoubles && t.doubles.length === 0)
+    return exactBytes(t.packedDoubles, wanted, 'double_data');
+  const values = typedValues(t, dtype);
+  if (values.length !== elements)
+    return {
+      code: 'TENSOR_DATA',
+      message: `it has ${values.length} elements in the file where its shape asks for ${elements}`,
+    };
+  return { kind: 'numbers', values };
+}
+
+function exactBytes(
+  bytes: Uint8Array,
+  wanted: number,
+  where: string,
+): ConstData | { readonly code: string; readonly message: string } {
+  if (bytes.length === wanted) return { kind: 'bytes', bytes };
+  return {
+    code: 'TENSOR_DATA',
+    message: `${where} has ${bytes.length} bytes where its shape asks for ${wanted}`,
+  };
+}
+
+function typedValues(t: OnnxTensor, dtype: DType): number[] {
+  switch (dtype) {
+    case 'f32':
+      return t.packedFloats ? [...floatsOf(t.packedFloats, 4), ...t.floats] : t.floats;
+    case 'f64':
+      return t.packedDoubles ? [...floatsOf(t.packedDoubles, 8), ...t.doubles] : t.doubles;
+    case 'f16':
+      return t.int32s.map(halfToNumber);
+    case 'bf16':
+      return t.int32s.map(bfloatToNumber);
+    case 'i64':
+      return t.int64s;
+    case 'u32':
+    case 'u64':
+      return t.uint64s;
+    case 'bool':
+      return t.int32s.map((v) => (v === 0 ? 0 : 1));
+    case 'i8':
+    case 'u8':
+    case 'i16':
+    case 'u16':
+    case 'i32':
+      return t.int32s;
+  }
+}
+
+function floatsOf(bytes: Uint8Array, size: 4 | 8): number[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const out: number[] = [];
+  for (let i = 0; i + size <= bytes.length; i += size)
+    out.push(size === 4 ? view.getFloat32(i, true) : view.getFloat64(i, true));
+  return out;
+}
+
+/** The contents as numbers, when the file itself has them and there are few enough to look into. */
+export function knownNumbers(t: ConstTensor, limit = 4096): readonly number[] | undefined {
+  let elements = 1;
+  for (const d of t.type.shape) elements *= constOf(d) ?? NaN;
+  return elements <= limit ? decodeConst(t.data, t.type.dtype, elements) : undefined;
+}
+
+/**
+ * A file beside the model. Its place comes from the model file, so it is untrusted: it must stay in
+ * the model's folder. (A symbolic link can still lead out; who reads the file checks that.)
+ */
+function externalData(
+  t: OnnxTensor,
+  wanted: number,
+): ConstData | { readonly code: string; readonly message: string } {
+  const location = t.externalData.get('location') ?? '';
+  const offset = Number(t.externalData.get('offset') ?? '0');
+  const lengthText = t.externalData.get('length');
+  const length = lengthText === undefined ? wanted : Number(lengthText);
+  const problem = locationProblem(location);
+  if (problem) return { code: 'EXTERNAL_DATA_PATH', message: problem };
+  if (!Number.isSafeInteger(offset) || offset < 0 || !Number.isSafeInteger(length))
+    return {
+      code: 'TENSOR_DATA',
+      message: 'the offset or length of its external data is no number',
+    };
+  if (length !== wanted)
+    return {
+      code: 'TENSOR_DATA',
+      message: `its external data has ${length} bytes where its shape asks for ${wanted}`,
+    };
+  return { kind: 'external', location, offset, length };
+}
+
+/** Why a location may not be used; undefined when it stays in the model's folder. */
+export function locationProblem(location: string): string | undefined {
+  if (location === '') return 'its external data has no location';
+  if (/^[\\/]|^[A-Za-z]:/.test(location) || location.includes('\0'))
+    return `its external data is at the absolute path "${location}"; only files in the model's folder are read`;
+  if (location.split(/[\\/]/).includes('..'))
+    return `its external data, "${location}", is outside the model's folder; only files in it are read`;
+  return undefined;
+}

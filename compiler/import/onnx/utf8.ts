@@ -1,0 +1,32 @@
+/**
+ * UTF-8 to text. The compiler runs in hosts without a common `TextDecoder` type, so it has its own;
+ * what is not UTF-8 becomes U+FFFD.
+ */
+export function decodeUtf8(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  let text = '';
+  for (let i = 0; i < bytes.length;) {
+    const lead = bytes[i] ?? 0;
+    const length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    let code = length === 1 ? lead : lead & (0x7f >> length);
+    let used = 1;
+    let valid = lead < 0x80 || (lead >= 0xc2 && lead <= 0xf4);
+    while (valid && used < length) {
+      const next = bytes[i + used];
+      if (next === undefined || (next & 0xc0) !== 0x80) valid = false;
+      else {
+        code = (code << 6) | (next & 0x3f);
+        used++;
+      }
+    }
+    const shortest = length === 4 ? 0x10000 : length === 3 ? 0x800 : 0;
+    if (code < shortest || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) valid = false;
+    text += valid ? String.fromCodePoint(code) : '\ufffd';
+    i += used;
+    if (text.length > 4096) {
+      parts.push(text);
+      text = '';
+    }
+  }
+  return parts.length === 0 ? text : parts.join('') + text;
+}
