@@ -2,6 +2,7 @@
  * The op registry: every family's table, indexed by canonical, ONNX and `.fuse` names.
  */
 import type { FuseForm, OpDef } from './op';
+import { activationOps } from './activation';
 import { pointwiseOps } from './pointwise';
 import { shapeOps } from './shape';
 import { reductionOps } from './reductions';
@@ -14,6 +15,7 @@ import { attentionOps } from './attention';
 
 export const OPS: readonly OpDef[] = [
   ...pointwiseOps,
+  ...activationOps,
   ...shapeOps,
   ...reductionOps,
   ...normalizationOps,

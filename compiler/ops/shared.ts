@@ -9,7 +9,7 @@
  *  - *compute dtype*: what an element is calculated in: f16 and bf16 go through f32 wherever a
  *    function is applied, integers narrower than 32 bits through i32.
  */
-import type { Attrs, AttrValue, ConstTensor } from '../graph/graph';
+import type { Attrs, AttrValue } from '../graph/graph';
 import { DTYPES, type DType, isFloat, isInteger, isUnsigned } from '../graph/dtype';
 import {
   binary,
@@ -87,6 +87,12 @@ export function expandView(ctx: LowerContext, t: LTensor, shape: readonly IndexL
   return ctx.view(shape, t, (index) =>
     t.shape.map((d, i) => (isConst(d, 1) ? num(0) : (index[lead + i] ?? num(0)))),
   );
+}
+
+/** One of the elements that {@link elementwise} hands to its body: there are as many as operands. */
+export function element(e: Expr | undefined): Expr {
+  if (!e) throw new Error('an operand without an element');
+  return e;
 }
 
 /** A stored elementwise result over the broadcast shape; `body` gets the operands' elements. */
@@ -313,71 +319,6 @@ export function sizesOf(
   return operand >= 0 && operand < ctx.arity && ctx.optional(operand)
     ? ctx.sizes(operand)
     : undefined;
-}
-
-/** The contents of a constant tensor as numbers; undefined when they lie outside the file. */
-export function constNumbers(t: ConstTensor): number[] | undefined {
-  const n = constOf(product(t.type.shape)) ?? 0;
-  switch (t.data.kind) {
-    case 'fill':
-      return new Array<number>(n).fill(t.data.value);
-    case 'numbers':
-      return [...t.data.values];
-    case 'external':
-      return undefined;
-    case 'bytes':
-      return decodeBytes(t.data.bytes, t.type.dtype, n);
-  }
-}
-
-function decodeBytes(bytes: Uint8Array, dtype: DType, n: number): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const read = (i: number): number => {
-    switch (dtype) {
-      case 'f32':
-        return view.getFloat32(4 * i, true);
-      case 'f64':
-        return view.getFloat64(8 * i, true);
-      case 'f16':
-        return halfToNumber(view.getUint16(2 * i, true));
-      case 'bf16':
-        return bfloatToNumber(view.getUint16(2 * i, true));
-      case 'i8':
-        return view.getInt8(i);
-      case 'u8':
-        return view.getUint8(i);
-      case 'bool':
-        return view.getUint8(i) === 0 ? 0 : 1;
-      case 'i16':
-        return view.getInt16(2 * i, true);
-      case 'u16':
-        return view.getUint16(2 * i, true);
-      case 'i32':
-        return view.getInt32(4 * i, true);
-      case 'u32':
-        return view.getUint32(4 * i, true);
-      case 'i64':
-        return Number(view.getBigInt64(8 * i, true));
-      case 'u64':
-        return Number(view.getBigUint64(8 * i, true));
-    }
-  };
-  return Array.from({ length: n }, (_, i) => read(i));
-}
-
-function halfToNumber(h: number): number {
-  const sign = h & 0x8000 ? -1 : 1;
-  const exponent = (h >> 10) & 31;
-  const fraction = h & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
-
-function bfloatToNumber(h: number): number {
-  const view = new DataView(new ArrayBuffer(4));
-  view.setUint32(0, h * 65536);
-  return view.getFloat32(0);
 }
 
 // ---------------------------------------------------------------------------------------------
