@@ -8,7 +8,12 @@ describe('the workbench', () => {
   let workbench: Workbench;
 
   before(async () => {
-    workbench = await openWorkbench({ files: { 'hello.fuse': 'input x: f32[4]\noutput x\n' } });
+    workbench = await openWorkbench({
+      files: {
+        'hello.fuse': 'input x: f32[4]\noutput x\n',
+        'page.md': '# A page in a webview\n',
+      },
+    });
   });
 
   after(async () => {
@@ -18,6 +23,18 @@ describe('the workbench', () => {
   it('opens a graph file as text', async () => {
     await workbench.openFile('hello.fuse');
     assert.deepEqual((await workbench.editorLines()).slice(0, 2), ['input x: f32[4]', 'output x']);
+  });
+
+  it('runs commands and reaches into webviews', async () => {
+    await workbench.openFile('page.md');
+    await workbench.runCommand('Markdown: Open Preview to the Side');
+    const frame = await workbench.webviewFrame('h1');
+    assert.equal(await frame.$eval('h1', (title) => title.textContent), 'A page in a webview');
+    const hasGpu = await frame.evaluate(async () => {
+      const adapter = await navigator.gpu.requestAdapter();
+      return adapter?.features.has('timestamp-query');
+    });
+    assert.equal(hasGpu, true);
   });
 
   it('follows the colour theme of the user settings', async () => {

@@ -135,13 +135,22 @@ export class Workbench {
   /** Runs a command by the title that the palette shows, e.g. `Fusion Lens: Show Graph`. */
   async runCommand(title: string): Promise<void> {
     await this.quickInput('>', title);
-    const row = await this.page.waitForSelector('.quick-input-list .monaco-list-row');
-    const found = await row?.evaluate((element) => element.getAttribute('aria-label') ?? '');
-    if (found?.toLowerCase().includes(title.toLowerCase()) !== true) {
+    let offered: string[] = [];
+    const row = await poll(5000, async () => {
+      offered = [];
+      for (const each of await this.page.$$('.quick-input-list .monaco-list-row')) {
+        const label = await each.evaluate((element) => element.getAttribute('aria-label') ?? '');
+        offered.push(label);
+        // A keyboard shortcut or a group may follow the title.
+        if (label === title || label.startsWith(`${title},`)) return each;
+      }
+      return undefined;
+    });
+    if (row === undefined) {
       await this.page.keyboard.press('Escape');
-      throw new Error(`The palette has no command "${title}"; the first is "${found ?? ''}".`);
+      throw new Error(`The palette has no command "${title}", but ${JSON.stringify(offered)}.`);
     }
-    await this.page.keyboard.press('Enter');
+    await row.click();
     await this.page.waitForSelector('.quick-input-widget', { hidden: true });
   }
 
