@@ -39,6 +39,8 @@ export default tseslint.config(
         'error',
         { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrorsIgnorePattern: '^_' },
       ],
+      // NodeId | ValueId documents, though both are strings.
+      '@typescript-eslint/no-duplicate-type-constituents': 'off',
       // Numbers, booleans and the like are fine in a template.
       '@typescript-eslint/restrict-template-expressions': [
         'error',

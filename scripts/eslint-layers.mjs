@@ -24,7 +24,7 @@ export const layers = [
   {
     folder: 'extension/contracts',
     values: [],
-    types: ['compiler'],
+    types: ['compiler', 'runner/core'],
     packages: null,
     typesOnly: true,
   },
