@@ -5,24 +5,34 @@ import type { FuseForm, OpDef } from './op';
 import { activationOps } from './activation';
 import { pointwiseOps } from './pointwise';
 import { shapeOps } from './shape';
+import { slicingOps } from './slicing';
+import { joiningOps } from './joining';
+import { creationOps } from './creation';
 import { reductionOps } from './reductions';
 import { normalizationOps } from './normalization';
 import { contractionOps } from './contractions';
 import { convolutionOps } from './convolution';
 import { poolingOps } from './pooling';
 import { gatherOps } from './gather';
+import { scatterOps } from './scatter';
+import { sortingOps } from './sorting';
 import { attentionOps } from './attention';
 
 export const OPS: readonly OpDef[] = [
   ...pointwiseOps,
   ...activationOps,
   ...shapeOps,
+  ...slicingOps,
+  ...joiningOps,
+  ...creationOps,
   ...reductionOps,
   ...normalizationOps,
   ...contractionOps,
   ...convolutionOps,
   ...poolingOps,
   ...gatherOps,
+  ...scatterOps,
+  ...sortingOps,
   ...attentionOps,
 ];
 

@@ -19,6 +19,7 @@ import {
   element,
   elementwise,
   floatResult,
+  fromOnnx,
   greatest,
   inFloat,
   integerBits,
@@ -349,7 +350,7 @@ function remainder(ctx: LowerContext, truncated: boolean): LTensor {
 /** a / b: integers truncate as ONNX says, or divide in floats where the form asks for it. */
 function divide(ctx: LowerContext): LTensor {
   const rounding = ctx.str('rounding_mode', 'none');
-  const exact = ctx.bool('true_division', false) && rounding === 'none';
+  const exact = !fromOnnx(ctx) && rounding === 'none';
   return lowerBinary(
     ctx,
     (t) => (exact ? floatResult(t) : numeric(t)),
@@ -375,7 +376,7 @@ function power(ctx: LowerContext): LTensor {
   const exponent = ctx.input(1);
   const known = knownScalar(exponent);
   // ONNX keeps the base's dtype; PyTorch promotes.
-  const dtype = numeric(ctx.bool('promote', false) ? promote([base, exponent]) : base.dtype);
+  const dtype = numeric(!fromOnnx(ctx) ? promote([base, exponent]) : base.dtype);
   return elementwise(ctx, [base, exponent], dtype, ([p, q]) => {
     const b = cast(element(p), dtype);
     const small = known === undefined ? undefined : smallPower(b, known);
@@ -412,10 +413,6 @@ const binaryOps: readonly OpDef[] = [
       {
         names: ['div', 'divide', 'true_divide'],
         params: [A, B, optionalParam('rounding_mode', 'str')],
-        attrs: (args) => {
-          const mode = args['rounding_mode'];
-          return typeof mode === 'string' ? { rounding_mode: mode } : { true_division: true };
-        },
         doc: 'a / b; integers divide in f32 unless rounding_mode is "trunc" or "floor"',
       },
       {
@@ -445,7 +442,6 @@ const binaryOps: readonly OpDef[] = [
       {
         names: ['pow', 'power'],
         params: [A, B],
-        attrs: () => ({ promote: true }),
         doc: 'a to the power b',
       },
     ],
@@ -719,7 +715,6 @@ const prelu: OpDef = {
     {
       names: ['prelu'],
       params: [X, tensorParam('weight', 'slope')],
-      attrs: () => ({ channel_axis: 1 }),
       doc: 'x, or weight * x below 0; one weight, or one per channel',
     },
   ],
@@ -727,7 +722,7 @@ const prelu: OpDef = {
     const x = ctx.input(0);
     let slope = ctx.input(1);
     const rank = x.shape.length;
-    if (ctx.has('channel_axis') && slope.shape.length === 1 && rank > 2) {
+    if (!fromOnnx(ctx) && slope.shape.length === 1 && rank > 2) {
       slope = reshapeView(ctx, slope, [...slope.shape, ...new Array<number>(rank - 2).fill(1)]);
     }
     if (broadcastShapes(ctx, [x.shape, slope.shape]).length > rank) {

@@ -507,3 +507,8 @@ export function optionalParam(
     ...(aliases.length > 0 ? { aliases } : {}),
   };
 }
+
+/** ONNX nodes carry the version of their operator set; where the formats' rules differ, it tells them apart. */
+export function fromOnnx(ctx: LowerContext): boolean {
+  return ctx.has('opset');
+}
