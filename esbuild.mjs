@@ -101,7 +101,10 @@ const suites = /** @type {const} */ ({
 });
 /** Files that aren't tests, but are loaded by themselves like tests. */
 const extraTestEntries = ['test/extension/index.ts', 'test/harness/runExtensionTests.ts'];
-const testExternals = ['vscode', 'webgpu', 'mocha', 'puppeteer-core', '@sparticuz/chromium'];
+const testExternals = [
+  ...['vscode', 'webgpu', 'mocha', 'puppeteer-core', '@sparticuz/chromium'],
+  ...['eslint', 'typescript-eslint', 'typescript'],
+];
 
 /** @param {string} folder @returns {Promise<string[]>} paths of its test files from the root */
 async function testFiles(folder) {

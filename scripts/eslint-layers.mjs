@@ -4,9 +4,7 @@
 // resolved to the layer it lands in, so the rule can't be fooled by the number of `../`.
 
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+import { root } from './root.mjs';
 
 /**
  * @typedef {object} Layer

@@ -73,6 +73,31 @@ export async function openWorkbench(options: WorkbenchOptions = {}): Promise<Wor
   }
 }
 
+/**
+ * Opens one workbench for all tests of a `describe` block and closes it afterwards. A test that fails
+ * leaves a picture of the moment in dist/screenshots/failed.
+ */
+export function useWorkbench(options: WorkbenchOptions = {}): () => Workbench {
+  let workbench: Workbench | undefined;
+  before(async () => {
+    workbench = await openWorkbench(options);
+  });
+  afterEach(async function () {
+    const test = this.currentTest;
+    if (test?.state !== 'failed') return;
+    const name = test.fullTitle().replace(/[^\w-]+/g, '-');
+    const file = await workbench?.screenshot(`failed/${name}.png`).catch(() => undefined);
+    if (file !== undefined) console.error(`      picture: ${path.relative(root, file)}`);
+  });
+  after(async () => {
+    await workbench?.close();
+  });
+  return () => {
+    if (workbench === undefined) throw new Error('The workbench is not open.');
+    return workbench;
+  };
+}
+
 export class Workbench {
   /** What the page wrote to its console as errors: own faults and VS Code's. */
   readonly consoleErrors: string[] = [];
