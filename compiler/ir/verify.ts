@@ -51,8 +51,16 @@ function checkEnds(program: Program, faults: string[]): void {
     const role = program.values.get(id)?.role;
     if (role !== 'input') faults.push(`input ${id}: its role is ${role ?? 'unknown'}`);
   }
-  for (const o of program.outputs)
-    if (!program.values.has(o.value)) faults.push(`output ${o.name}: there is no value ${o.value}`);
+  const size = (shape: readonly IndexExpr[]): string =>
+    rewrite(product(shape), bindSizes(program)).key;
+  for (const o of program.outputs) {
+    const value = program.values.get(o.value);
+    if (!value) faults.push(`output ${o.name}: there is no value ${o.value}`);
+    else if (size(value.shape) !== size(o.shape))
+      faults.push(
+        `output ${o.name}: ${size(o.shape)} elements, its value has ${size(value.shape)}`,
+      );
+  }
 }
 
 function checkValue(program: Program, v: Value, faults: string[]): void {
