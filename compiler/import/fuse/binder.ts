@@ -1,0 +1,622 @@
+/**
+ * The binder: syntax tree to L0 graph. It gives names their meaning, finds each call's op, and makes
+ * nodes and tensors with ids that stay the same under edits elsewhere.
+ *
+ * Ids. The statement that defines `y` makes tensor `y` and, for its outermost op, a node named by
+ * the op's spelling: `y#layer_norm`. An inner op `relu` makes node `y#relu` and tensor `y/relu`; a
+ * second one `y#relu/1` and `y/relu.1`. A literal is the tensor `y/0.5`. A name that is defined
+ * again (an error, but the rest is still read) goes on as `y~2`.
+ *
+ * What could not be read is *faulty*: nodes that use it stay in the graph, marked unsupported, so
+ * that the reader sees the whole graph, and one mistake makes one diagnostic.
+ */
+import { error, type Diagnostic, type SourceRange } from '../../diagnostics';
+import type { Attrs, Node, NodeId, Tensor, TensorId, TensorType } from '../../graph/graph';
+import { num, constOf, sym, type Dim } from '../../ir/indexExpr';
+import { fuseFormsByName, fuseNames } from '../../ops/index';
+import {
+  OPERATOR_OPS,
+  type BinaryOperator,
+  type Expression,
+  type Named,
+  type OpSite,
+  type Statement,
+  type TypeSyntax,
+} from './ast';
+import { bindCall, chooseForm, type BoundArgument, type CallHost } from './calls';
+import { Constants } from './constants';
+import type { Guess } from './declarations';
+import { nearest, replaceFix } from './suggest';
+import {
+  asDim,
+  describeValue,
+  dtypeOf,
+  DTYPE_NAMES,
+  FAULTY,
+  fold,
+  foldCall,
+  negated,
+  NUMBER_NAMES,
+  type Value,
+} from './values';
+
+export type SymbolKind = 'dim' | 'input' | 'param' | 'const' | 'value';
+
+export interface Definition {
+  readonly kind: SymbolKind;
+  readonly name: Named;
+  readonly value: Value;
+  used: boolean;
+}
+
+/** The profiling value of a dim that the file uses but doesn't define. */
+export const DEFAULT_SIZE = 64;
+/** More results than this no op is meant to have; a mistyped size of split may ask for millions. */
+const MOST_RESULTS = 4096;
+
+/** Where the results of an expression's outermost op go. */
+interface Destination {
+  readonly base: string;
+  readonly targets: readonly Named[];
+}
+
+export class Binder implements CallHost {
+  readonly nodes: Node[] = [];
+  readonly tensors = new Map<TensorId, Tensor>();
+  readonly inputs: TensorId[] = [];
+  readonly dims = new Map<string, number>();
+  readonly definitions = new Map<string, Definition>();
+  /** Uses of names that nothing defines, first use first: candidates for declarations. */
+  readonly undeclared = new Map<string, SourceRange>();
+  private readonly times = new Map<string, number>();
+  private base = '';
+  private suggestions = 0;
+  private readonly constants: Constants;
+
+  constructor(
+    private readonly diagnostics: Diagnostic[],
+    /** Where each name is first defined in the file, wherever that is. */
+    private readonly anywhere: ReadonlyMap<string, SourceRange>,
+    /** Types for names that nothing declares, as far as their uses tell. */
+    private readonly guesses: ReadonlyMap<string, Guess>,
+  ) {
+    this.constants = new Constants(this.tensors, (d) => this.report(d));
+  }
+
+  report(diagnostic: Diagnostic): void {
+    this.diagnostics.push(diagnostic);
+  }
+
+  // -- Statements -------------------------------------------------------------------------------
+
+  bind(s: Statement): void {
+    switch (s.kind) {
+      case 'dim':
+        this.bindDim(s.name, s.value);
+        break;
+      case 'input':
+      case 'param': {
+        const type = s.type && this.bindType(s.type, s.names[0]?.name ?? '');
+        for (const name of s.names) this.declare(s.kind, name, type);
+        break;
+      }
+      case 'const':
+        this.bindConst(s.name, s.type, s.value);
+        break;
+      case 'assign':
+        this.bindAssignment(s.targets, s.value);
+        break;
+      case 'output':
+      case 'expect':
+      case 'materialize':
+      case 'recompute':
+      case 'fuse':
+      case 'nofuse':
+      case 'schedule':
+      case 'faulty':
+        // These speak about names: they are bound when all names are known (directiveBinder.ts).
+        break;
+    }
+  }
+
+  /** Claims the name and gives the id to build on. */
+  private claim(name: Named): string {
+    const n = (this.times.get(name.name) ?? 0) + 1;
+    this.times.set(name.name, n);
+    if (n === 1) return name.name;
+    const first = this.anywhere.get(name.name);
+    this.report(
+      error(
+        'REDEFINED',
+        `${name.name} is already defined${first ? ` in line ${first.start.line + 1}` : ''}: every value needs a name of its own.`,
+        name.range,
+      ),
+    );
+    return `${name.name}~${n}`;
+  }
+
+  private define(kind: SymbolKind, name: Named, value: Value): void {
+    this.definitions.set(name.name, { kind, name, value, used: false });
+  }
+
+  private bindDim(name: Named, e: Expression | undefined): void {
+    const id = this.claim(name);
+    this.base = id;
+    const v = e ? this.evaluate(e) : FAULTY;
+    const n = v.kind === 'number' ? v.value : undefined;
+    if (v.kind === 'size') {
+      this.define('dim', name, v);
+      return;
+    }
+    if (n !== undefined && Number.isSafeInteger(n) && n >= 1) {
+      this.dims.set(id, n);
+    } else {
+      if (v.kind !== 'faulty') {
+        const range = e?.range ?? name.range;
+        this.report(
+          error('INVALID_DIM', `A dim is a whole number from 1, not ${describeValue(v)}.`, range),
+        );
+      }
+      this.dims.set(id, DEFAULT_SIZE);
+    }
+    this.define('dim', name, { kind: 'size', dim: sym(id) });
+  }
+
+  private declare(role: 'input' | 'param', name: Named, type: TensorType | undefined): void {
+    const id = this.claim(name);
+    if (!type) {
+      this.define(role, name, FAULTY);
+      return;
+    }
+    this.tensors.set(id, { id, name: name.name, type, role, range: name.range });
+    this.inputs.push(id);
+    this.define(role, name, { kind: 'tensor', id });
+  }
+
+  private bindType(t: TypeSyntax, owner: string): TensorType | undefined {
+    const dtype = dtypeOf(t.dtype.name);
+    if (!dtype) {
+      const meant = nearest(t.dtype.name, DTYPE_NAMES);
+      const rest =
+        meant === undefined
+          ? '; there are f32, f16, bf16, i32, i64, u8, bool and others.'
+          : `. Did you mean ${meant}?`;
+      const message = `${t.dtype.name} is no element type${rest}`;
+      this.report(error('UNKNOWN_DTYPE', message, t.dtype.range, replaceFix(t.dtype.range, meant)));
+    }
+    this.base = owner;
+    const shape: Dim[] = [];
+    let ok = dtype !== undefined;
+    for (const [axis, e] of (t.shape ?? []).entries()) {
+      const d = this.bindSize(e, `${owner}_${axis}`);
+      if (d) shape.push(d);
+      else ok = false;
+    }
+    return ok && dtype ? { dtype, shape } : undefined;
+  }
+
+  private bindSize(e: Expression, fallbackName: string): Dim | undefined {
+    if (e.kind === 'unknown') {
+      this.report(
+        error(
+          'UNKNOWN_SIZE',
+          `Write the size in place of ?: a number, or the name of a dim. Until then it is taken as ${DEFAULT_SIZE}.`,
+          e.range,
+          replaceFix(e.range, String(DEFAULT_SIZE)),
+        ),
+      );
+      this.dims.set(fallbackName, DEFAULT_SIZE);
+      return sym(fallbackName);
+    }
+    if (e.kind === 'name' && !this.definitions.has(e.name)) return this.unknownDim(e.name, e.range);
+    const v = this.evaluate(e);
+    const d = asDim(v);
+    if (d) {
+      const n = constOf(d);
+      if (n === undefined || n >= 0) return d;
+      this.report(error('INVALID_SIZE', `A size can’t be negative: this is ${n}.`, e.range));
+    } else if (v.kind !== 'faulty') {
+      this.report(
+        error(
+          'INVALID_SIZE',
+          `A size is a whole number or made of dims, not ${describeValue(v)}.`,
+          e.range,
+        ),
+      );
+    }
+    return undefined;
+  }
+
+  /** A dim that isn't defined: reported, then taken as one with a usual size. */
+  private unknownDim(name: string, range: SourceRange): Dim {
+    if (!this.dims.has(name)) {
+      const meant = this.suggest(name, (d) => d.kind === 'dim');
+      const start = { line: 0, column: 0 };
+      const later = this.anywhere.has(name);
+      this.report(
+        error(
+          later ? 'USED_BEFORE_DEFINITION' : 'UNKNOWN_DIM',
+          later
+            ? `${name} is only defined further down.`
+            : `There is no dim ${name}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`,
+          range,
+          {
+            fixes: [
+              ...(replaceFix(range, meant).fixes ?? []),
+              ...(later
+                ? []
+                : [
+                    {
+                      title: `Declare dim ${name}`,
+                      edits: [
+                        {
+                          range: { start, end: start },
+                          newText: `dim ${name} = ${DEFAULT_SIZE}\n`,
+                        },
+                      ],
+                    },
+                  ]),
+            ],
+          },
+        ),
+      );
+      this.dims.set(name, DEFAULT_SIZE);
+    }
+    return sym(name);
+  }
+
+  private bindConst(name: Named, t: TypeSyntax | undefined, e: Expression | undefined): void {
+    const id = this.claim(name);
+    const type = t && this.bindType(t, name.name);
+    this.base = id;
+    const v = e ? this.evaluate(e) : FAULTY;
+    const where = e?.range ?? name.range;
+    const constant = { id, name: name.name, range: name.range };
+    if (v.kind === 'tensor' || v.kind === 'results') {
+      this.report(
+        error(
+          'NOT_CONSTANT',
+          `A const is known at compile time, but this is computed: write ${name.name} = ….`,
+          where,
+        ),
+      );
+    }
+    if ((t && !type) || v.kind === 'faulty') this.define('const', name, FAULTY);
+    else if (t && type) {
+      const tensor = this.constants.typed(constant, v, type, where);
+      this.define('const', name, tensor === undefined ? FAULTY : { kind: 'tensor', id: tensor });
+    } else this.define('const', name, v.kind === 'number' ? { ...v, constant } : v);
+  }
+
+  private bindAssignment(targets: readonly Named[], e: Expression): void {
+    const named = targets.filter((t) => t.name !== '_');
+    const first = named[0] ?? targets[0];
+    if (!first) return;
+    const ids = new Map(named.map((t) => [t, this.claim(t)] as const));
+    this.base = ids.get(first) ?? first.name;
+    const destination = {
+      base: this.base,
+      targets: targets.map((t) => ({ name: ids.get(t) ?? '_', range: t.range })),
+    };
+    const v = this.evaluate(e, destination);
+    const values: readonly Value[] =
+      v.kind === 'results'
+        ? v.ids.map((id): Value => ({ kind: 'tensor', id }))
+        : targets.length > 1 && v.kind === 'list'
+          ? v.items
+          : [v];
+    if (v.kind !== 'faulty' && values.length !== targets.length) {
+      const what =
+        v.kind === 'results'
+          ? `${v.op} gives ${count(values.length, 'result')}`
+          : 'This is one value';
+      this.report(
+        error(
+          'WRONG_RESULT_COUNT',
+          `${what}, but ${count(targets.length, 'name')} ${targets.length === 1 ? 'stands' : 'stand'} before the =.`,
+          first.range,
+        ),
+      );
+    }
+    targets.forEach((t, i) => {
+      if (t.name !== '_') this.define('value', t, values[i] ?? FAULTY);
+    });
+  }
+
+  // -- Names ------------------------------------------------------------------------------------
+
+  private lookup(name: string, range: SourceRange): Value {
+    const d = this.definitions.get(name);
+    if (d) {
+      d.used = true;
+      return d.value;
+    }
+    const number = NUMBER_NAMES.get(name);
+    if (number !== undefined) return { kind: 'number', value: number, whole: false };
+    const dtype = dtypeOf(name);
+    if (dtype) return { kind: 'dtype', dtype };
+    return this.unknownName(name, range);
+  }
+
+  private unknownName(name: string, range: SourceRange): Value {
+    if (this.anywhere.has(name)) {
+      this.report(
+        error(
+          'USED_BEFORE_DEFINITION',
+          `${name} is only defined further down: a value is used after it is defined.`,
+          range,
+        ),
+      );
+      return FAULTY;
+    }
+    if (fuseFormsByName(name).length > 0) {
+      this.report(error('OP_AS_VALUE', `${name} is an op: call it, as in ${name}(x).`, range));
+      return FAULTY;
+    }
+    const first = !this.undeclared.has(name);
+    if (!first) return this.placeholder(name);
+    this.undeclared.set(name, range);
+    const meant = this.suggest(name, (d) => d.kind !== 'dim');
+    if (meant !== undefined) {
+      this.report(
+        error(
+          'UNDECLARED_NAME',
+          `${name} isn’t defined. Did you mean ${meant}?`,
+          range,
+          replaceFix(range, meant),
+        ),
+      );
+    } else {
+      this.report(
+        error(
+          'UNDECLARED_NAME',
+          `${name} isn’t defined: declare it as an input or a param.`,
+          range,
+          { subject: name },
+        ),
+      );
+      const guess = this.guesses.get(name);
+      if (guess) {
+        const type = { dtype: 'f32' as const, shape: guess.sizes.map((s) => this.guessedDim(s)) };
+        this.tensors.set(name, { id: name, name, type, role: guess.role, range });
+        this.inputs.push(name);
+      }
+    }
+    return this.placeholder(name);
+  }
+
+  private guessedDim(size: string): Dim {
+    const n = Number(size);
+    if (Number.isSafeInteger(n)) return num(n);
+    const defined = this.definitions.get(size);
+    const dim = defined && asDim(defined.value);
+    if (dim) return dim;
+    if (!this.dims.has(size)) this.dims.set(size, DEFAULT_SIZE);
+    return sym(size);
+  }
+
+  private placeholder(name: string): Value {
+    return this.tensors.has(name) ? { kind: 'tensor', id: name } : FAULTY;
+  }
+
+  /** The defined name nearest to a wrong one; only for the first few faults, since it looks at all names. */
+  suggest(name: string, among: (d: Definition) => boolean = () => true): string | undefined {
+    if (++this.suggestions > 50) return undefined;
+    const names: string[] = [];
+    for (const [n, d] of this.definitions) if (among(d)) names.push(n);
+    return nearest(name, names);
+  }
+
+  // -- Expressions ------------------------------------------------------------------------------
+
+  /** The expression's value; the outermost op's results go to `to`, inner ones to made-up tensors. */
+  private evaluate(e: Expression, to?: Destination): Value {
+    switch (e.kind) {
+      case 'number':
+        return { kind: 'number', value: e.value, whole: e.whole };
+      case 'string':
+        return { kind: 'string', value: e.value };
+      case 'bool':
+        return { kind: 'bool', value: e.value };
+      case 'none':
+        return { kind: 'none' };
+      case 'name':
+        return this.lookup(e.name, e.range);
+      case 'list':
+        return { kind: 'list', items: e.items.map((i) => this.evaluate(i)) };
+      case 'negate':
+        return this.evaluateNegate(e, to);
+      case 'chain':
+        return this.evaluateChain(e, to);
+      case 'call':
+        return this.evaluateCall(e, to);
+      case 'unknown':
+        this.report(error('EXPECTED_EXPRESSION', '? only stands for a size in a type.', e.range));
+        return FAULTY;
+      case 'faulty':
+        return FAULTY;
+    }
+  }
+
+  private evaluateNegate(e: Expression & { kind: 'negate' }, to?: Destination): Value {
+    const v = this.evaluate(e.operand);
+    const n = negated(v);
+    if (n) return n;
+    return this.makeOp('neg', '-', e.site, [{ value: v, range: e.operand.range }], to);
+  }
+
+  private evaluateChain(e: Expression & { kind: 'chain' }, to?: Destination): Value {
+    let left = this.evaluate(e.first);
+    let range = e.first.range;
+    for (const [i, link] of e.rest.entries()) {
+      const right = this.evaluate(link.right);
+      const last = i === e.rest.length - 1;
+      if (isKnown(left) && isKnown(right)) {
+        const folded = fold(link.operator, left, right);
+        if ('fault' in folded) {
+          this.report(error('INVALID_ARITHMETIC', folded.fault, link.site.range));
+          left = FAULTY;
+        } else left = folded.value;
+      } else {
+        const args = [
+          { value: left, range },
+          { value: right, range: link.right.range },
+        ];
+        left = this.makeOp(
+          operatorOp(link.operator),
+          link.operator,
+          link.site,
+          args,
+          last ? to : undefined,
+        );
+      }
+      range = { start: range.start, end: link.right.range.end };
+    }
+    return left;
+  }
+
+  private evaluateCall(e: Expression & { kind: 'call' }, to?: Destination): Value {
+    const args: BoundArgument[] = [];
+    if (e.receiver) {
+      args.push({ value: this.lookup(e.receiver.name, e.receiver.range), range: e.receiver.range });
+    }
+    for (const a of e.args) {
+      const value = this.evaluate(a.value);
+      args.push({ ...(a.name ? { name: a.name } : {}), value, range: a.value.range });
+    }
+    if (args.every((a) => !a.name)) {
+      const folded = foldCall(
+        e.site.spelling,
+        args.map((a) => a.value),
+      );
+      if (folded) return folded;
+    }
+    return this.makeOp(e.site.spelling, e.callee, e.site, args, to);
+  }
+
+  // -- Nodes ------------------------------------------------------------------------------------
+
+  private makeOp(
+    fuseName: string,
+    callee: string,
+    site: OpSite,
+    args: readonly BoundArgument[],
+    to?: Destination,
+  ): Value {
+    const choice = chooseForm(fuseFormsByName(fuseName), args);
+    const wanted = to?.targets.length ?? 1;
+    if (!choice) {
+      const reason = this.unknownOp(fuseName, callee, site.range);
+      return this.makeNode(fuseName, callee, site, {}, tensorsAmong(args), wanted, to, reason);
+    }
+    // One mistake, one diagnostic: an argument that can't be read was reported where it stands.
+    const before = this.diagnostics.length;
+    const call = bindCall(this, { callee, range: site.range }, choice, args);
+    if (!call) {
+      const fault = this.diagnostics[before]?.message;
+      const reason = fault ?? 'one of its arguments can’t be read';
+      return this.makeNode(
+        choice.op.name,
+        callee,
+        site,
+        {},
+        tensorsAmong(args),
+        wanted,
+        to,
+        reason,
+      );
+    }
+    const results = call.results ?? wanted;
+    if (!Number.isSafeInteger(results) || results < 1 || results > MOST_RESULTS) {
+      const reason = `${callee} would give ${results} results; an op has 1 to ${MOST_RESULTS}.`;
+      this.report(error('WRONG_RESULT_COUNT', reason, site.range));
+      return this.makeNode(choice.op.name, callee, site, {}, call.operands, wanted, to, reason);
+    }
+    return this.makeNode(choice.op.name, callee, site, call.attrs, call.operands, results, to);
+  }
+
+  private unknownOp(fuseName: string, callee: string, range: SourceRange): string {
+    if (callee !== fuseName && !/^[\p{L}_]/u.test(callee)) {
+      const message = `The operator ${callee} doesn’t work on tensors.`;
+      this.report(error('UNKNOWN_OP', message, range));
+      return message;
+    }
+    const meant = ++this.suggestions > 50 ? undefined : nearest(fuseName, fuseNames());
+    const message = `There is no op ${fuseName}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
+    this.report(error('UNKNOWN_OP', message, range, replaceFix(range, meant)));
+    return message;
+  }
+
+  private makeNode(
+    op: string,
+    callee: string,
+    site: OpSite,
+    attrs: Attrs,
+    operands: readonly (TensorId | undefined)[],
+    count: number,
+    to: Destination | undefined,
+    unsupported?: string,
+  ): Value {
+    const n = site.ordinal;
+    const id: NodeId = `${this.base}#${site.spelling}${n > 0 ? `/${n}` : ''}`;
+    const inner = `${this.base}/${site.spelling}${n > 0 ? `.${n}` : ''}`;
+    const results: TensorId[] = [];
+    for (let i = 0; i < count; i++) {
+      const target = to && to.targets.length === count ? to.targets[i] : undefined;
+      const named = target && target.name !== '_' ? target : undefined;
+      const tensor = named?.name ?? (count === 1 ? inner : `${inner}:${i}`);
+      const name = named
+        ? displayName(named.name)
+        : `${displayName(this.base)}.${site.spelling}${n > 0 ? `_${n}` : ''}${count > 1 ? `_${i}` : ''}`;
+      const range = named?.range ?? site.range;
+      this.tensors.set(tensor, { id: tensor, name, role: 'result', range });
+      results.push(tensor);
+    }
+    this.nodes.push({
+      id,
+      op,
+      sourceOp: callee,
+      name: to ? displayName(this.base) : '',
+      attrs,
+      operands,
+      results,
+      range: site.range,
+      ...(unsupported === undefined ? {} : { unsupported }),
+    });
+    const only = results[0];
+    return count === 1 && only !== undefined
+      ? { kind: 'tensor', id: only }
+      : { kind: 'results', ids: results, op: callee };
+  }
+
+  // -- Constants --------------------------------------------------------------------------------
+
+  tensor(v: Value, range: SourceRange): TensorId | undefined {
+    return this.constants.tensor(v, this.base, range);
+  }
+}
+
+/** Numbers, sizes and what else has no tensor in it: arithmetic happens at compile time. */
+function isKnown(v: Value): boolean {
+  return v.kind === 'number' || v.kind === 'size';
+}
+
+function tensorsAmong(args: readonly BoundArgument[]): TensorId[] {
+  return args.flatMap((a) => (a.value.kind === 'tensor' ? [a.value.id] : []));
+}
+
+/** The op an operator stands for, by the name its table gives it. */
+export function operatorOp(operator: BinaryOperator): string {
+  const names = OPERATOR_OPS[operator];
+  return names.find((n) => fuseFormsByName(n).length > 0) ?? names[0] ?? operator;
+}
+
+/** The name without the mark of a repeated definition. */
+function displayName(id: string): string {
+  const at = id.indexOf('~');
+  return at < 0 ? id : id.slice(0, at);
+}
+
+function count(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,171 @@
+/**
+ * A statement's tokens and the parser's place among them.
+ *
+ * The token list is cut into statements *before* they are parsed, so that a fault in one can't reach
+ * the next: a statement ends with its line, or, while a bracket is open, at the line that closes it,
+ * or before the first line that can only be a new statement (then a bracket was never closed).
+ */
+import { error, type Diagnostic, type QuickFix, type SourceRange } from '../../diagnostics';
+import { KEYWORDS } from './ast';
+import { rangeBetween, tokenRange, type Token } from './lexer';
+
+const keywords = new Set<string>(KEYWORDS);
+const OPEN = new Map([
+  ['(', ')'],
+  ['[', ']'],
+  ['{', '}'],
+]);
+const CLOSE = new Set(OPEN.values());
+
+export function isKeyword(word: string): boolean {
+  return keywords.has(word);
+}
+
+/** Cuts the tokens into statements; line ends and `;` between them are dropped, and empty ones left out. */
+export function statementsOf(tokens: readonly Token[]): Token[][] {
+  const out: Token[][] = [];
+  let current: Token[] = [];
+  const open: string[] = [];
+  const finish = (): void => {
+    if (current.length > 0) out.push(current);
+    current = [];
+    open.length = 0;
+  };
+  for (const [i, t] of tokens.entries()) {
+    if (t.kind === 'end') finish();
+    else if (t.kind === 'newline') {
+      const first = current[0];
+      if (!first) continue;
+      if (open.length === 0 || startsStatement(tokens, i + 1, first.column, open.at(-1))) finish();
+    } else if (t.kind === 'punctuation' && t.text === ';' && open.at(-1) !== '{') finish();
+    else {
+      if (t.kind === 'punctuation') {
+        if (OPEN.has(t.text)) open.push(t.text);
+        else if (CLOSE.has(t.text)) open.pop();
+      }
+      current.push(t);
+    }
+  }
+  return out;
+}
+
+/**
+ * Whether the line at `i` must be a new statement although a bracket is open: it isn't indented
+ * deeper, and is `keyword name`, or `name = …` that neither closes the bracket nor goes on after a
+ * comma (`f(x,` / `axis=1)` is one call, however it is indented).
+ */
+function startsStatement(
+  tokens: readonly Token[],
+  i: number,
+  indent: number,
+  bracket: string | undefined,
+): boolean {
+  const first = tokens[i];
+  if (first?.kind !== 'name' || first.column > indent) return false;
+  if (isKeyword(first.text) && tokens[i + 1]?.kind === 'name') return true;
+  let j = i + 1;
+  while (tokens[j]?.text === ',' && tokens[j + 1]?.kind === 'name') j += 2;
+  if (tokens[j]?.text !== '=') return false;
+  const valueAt = ++j;
+  let depth = 0;
+  for (; ; j++) {
+    const t = tokens[j];
+    if (!t || t.kind === 'newline' || t.kind === 'end') break;
+    if (t.kind !== 'punctuation') continue;
+    if (OPEN.has(t.text)) depth++;
+    else if (CLOSE.has(t.text) && --depth < 0) return false;
+  }
+  // In braces stand settings: `workgroup = 128`.
+  if (bracket === '{' && j <= valueAt + 1) return false;
+  return tokens[j - 1]?.text !== ',';
+}
+
+export class Cursor {
+  private at = 0;
+  private readonly ordinals = new Map<string, number>();
+  /** After the first syntax fault of a statement no others are reported: they'd be its echoes. */
+  failed = false;
+
+  constructor(
+    private readonly tokens: readonly Token[],
+    readonly text: string,
+    private readonly diagnostics: Diagnostic[],
+  ) {}
+
+  /** The token `ahead` places on; past the last one a token of kind `end` at the statement's end. */
+  peek(ahead = 0): Token {
+    const t = this.tokens[this.at + ahead];
+    if (t) return t;
+    const last = this.tokens[this.tokens.length - 1];
+    const end = last?.end ?? 0;
+    const column = last ? last.column + (last.end - last.start) : 0;
+    return { kind: 'end', text: '', start: end, end, line: last?.line ?? 0, column };
+  }
+
+  next(): Token {
+    const t = this.peek();
+    if (t.kind !== 'end') this.at++;
+    return t;
+  }
+
+  /** The token before the current one. */
+  previous(): Token {
+    return this.tokens[Math.max(0, this.at - 1)] ?? this.peek();
+  }
+
+  is(punctuation: string, ahead = 0): boolean {
+    const t = this.peek(ahead);
+    return t.kind === 'punctuation' && t.text === punctuation;
+  }
+
+  isName(ahead = 0): boolean {
+    return this.peek(ahead).kind === 'name';
+  }
+
+  accept(punctuation: string): boolean {
+    if (!this.is(punctuation)) return false;
+    this.at++;
+    return true;
+  }
+
+  get done(): boolean {
+    return this.at >= this.tokens.length;
+  }
+
+  /** From `first` to the token before the current one. */
+  rangeFrom(first: Token): SourceRange {
+    const last = this.previous();
+    return last.end < first.end ? tokenRange(first) : rangeBetween(first, last);
+  }
+
+  /** Counts ops of one spelling within the statement. */
+  ordinal(spelling: string): number {
+    const n = this.ordinals.get(spelling) ?? 0;
+    this.ordinals.set(spelling, n + 1);
+    return n;
+  }
+
+  /** Reports the statement's first syntax fault and gives up on the rest of it. */
+  fail(code: string, message: string, range?: SourceRange, fixes?: readonly QuickFix[]): void {
+    if (!this.failed) {
+      const more = fixes && fixes.length > 0 ? { fixes } : {};
+      this.diagnostics.push(error(code, message, range ?? tokenRange(this.peek()), more));
+    }
+    this.failed = true;
+    this.at = this.tokens.length;
+  }
+
+  /** Reports a fault of meaning: parsing goes on. */
+  report(diagnostic: Diagnostic): void {
+    this.diagnostics.push(diagnostic);
+  }
+
+  /** What stands at the cursor, for messages. */
+  found(): string {
+    const t = this.peek();
+    if (t.kind === 'end') return 'the end of the statement';
+    if (t.kind === 'string') return 'a string';
+    const shown = t.text.length > 24 ? `${t.text.slice(0, 24)}…` : t.text;
+    return `“${shown}”`;
+  }
+}

@@ -1,0 +1,306 @@
+/**
+ * The expression parser: precedence climbing over one statement's tokens.
+ *
+ * From loosest to tightest: comparisons (not chained), `+ -`, `* / // % @`, unary `-`, `**` (to the
+ * right), calls. Recursion happens only where brackets, minus signs or `**` nest, and that is
+ * limited: a deeper expression is a diagnostic, not a stack overflow.
+ */
+import type { Argument, BinaryOperator, ChainLink, Expression, Named, OpSite } from './ast';
+import { OPERATOR_OPS } from './ast';
+import type { Cursor } from './cursor';
+import { tokenRange, type Token } from './lexer';
+
+/** Brackets within brackets; far beyond what a person reads, far below what the stack bears. */
+export const MAX_NESTING = 100;
+
+const LEVELS = new Map<string, number>([
+  ...(['<', '<=', '>', '>=', '==', '!='] as const).map((o) => [o, 1] as const),
+  ...(['+', '-'] as const).map((o) => [o, 2] as const),
+  ...(['*', '/', '//', '%', '@'] as const).map((o) => [o, 3] as const),
+]);
+const COMPARISON = 1;
+
+/** Module names that people paste along with a call; they say nothing here. */
+const MODULES = new Set([
+  'torch',
+  'nn',
+  'functional',
+  'F',
+  'np',
+  'numpy',
+  'jnp',
+  'jax',
+  'tf',
+  'math',
+  'ops',
+  'aten',
+  'linalg',
+  'special',
+]);
+
+function isOperator(text: string): text is BinaryOperator {
+  return text in OPERATOR_OPS;
+}
+
+/** A name at the cursor; a fault that says what should stand there otherwise. */
+export function parseNamed(c: Cursor, what: string): Named | undefined {
+  if (!c.isName()) {
+    c.fail('EXPECTED_NAME', `Here should stand ${what}, not ${c.found()}.`);
+    return undefined;
+  }
+  const t = c.next();
+  return { name: t.text, range: tokenRange(t) };
+}
+
+/** One name or more, with commas between. */
+export function parseNames(c: Cursor, what: string): Named[] {
+  const names: Named[] = [];
+  do {
+    const name = parseNamed(c, what);
+    if (!name) break;
+    names.push(name);
+  } while (c.accept(','));
+  return names;
+}
+
+export function parseExpression(c: Cursor): Expression {
+  return parseChain(c, COMPARISON, 0);
+}
+
+function parseChain(c: Cursor, lowest: number, depth: number): Expression {
+  const start = c.peek();
+  let first = parseUnary(c, depth);
+  let rest: ChainLink[] = [];
+  let level = 0;
+  for (;;) {
+    const t = c.peek();
+    const here = t.kind === 'punctuation' ? LEVELS.get(t.text) : undefined;
+    if (here === undefined || here < lowest || !isOperator(t.text)) break;
+    if (here === COMPARISON && level === COMPARISON) {
+      c.fail(
+        'CHAINED_COMPARISON',
+        'A comparison can’t be compared again: use brackets, or two comparisons.',
+      );
+      break;
+    }
+    if (rest.length > 0 && here !== level) {
+      first = { kind: 'chain', first, rest, range: c.rangeFrom(start) };
+      rest = [];
+    }
+    level = here;
+    c.next();
+    const site = operatorSite(c, t.text, t);
+    rest.push({ operator: t.text, site, right: parseChain(c, here + 1, depth) });
+  }
+  return rest.length > 0 ? { kind: 'chain', first, rest, range: c.rangeFrom(start) } : first;
+}
+
+function operatorSite(c: Cursor, operator: BinaryOperator, t: Token): OpSite {
+  const spelling = OPERATOR_OPS[operator][0] ?? operator;
+  return { spelling, range: tokenRange(t), ordinal: c.ordinal(spelling) };
+}
+
+function parseUnary(c: Cursor, depth: number): Expression {
+  const start = c.peek();
+  if (start.kind === 'punctuation' && (start.text === '-' || start.text === '+')) {
+    c.next();
+    if (tooDeep(c, depth)) return faulty(c, start);
+    // A minus before a number is part of the number, except that -2 ** 2 is -(2 ** 2).
+    const literal = c.peek().kind === 'number' && !c.is('**', 1);
+    if (start.text === '+' || literal) {
+      const operand = parseUnary(c, depth + 1);
+      if (start.text === '+' || operand.kind !== 'number') return operand;
+      const range = c.rangeFrom(start);
+      return { ...operand, value: -operand.value, text: `-${operand.text}`, range };
+    }
+    const site = { spelling: 'neg', range: tokenRange(start), ordinal: c.ordinal('neg') };
+    const operand = parseUnary(c, depth + 1);
+    return { kind: 'negate', operand, site, range: c.rangeFrom(start) };
+  }
+  const base = parsePrimary(c, depth);
+  const t = c.peek();
+  if (!c.accept('**')) return base;
+  if (tooDeep(c, depth)) return faulty(c, start);
+  const site = operatorSite(c, '**', t);
+  const right = parseUnary(c, depth + 1);
+  return {
+    kind: 'chain',
+    first: base,
+    rest: [{ operator: '**', site, right }],
+    range: c.rangeFrom(start),
+  };
+}
+
+function parsePrimary(c: Cursor, depth: number): Expression {
+  const start = c.peek();
+  switch (start.kind) {
+    case 'number':
+      c.next();
+      return numberOf(c, start);
+    case 'string':
+      c.next();
+      return { kind: 'string', value: start.text, range: tokenRange(start) };
+    case 'name':
+      return parseName(c, depth);
+    case 'punctuation':
+      if (start.text === '(' || start.text === '[') return parseBracket(c, start.text, depth);
+      if (start.text === '?') {
+        c.next();
+        return { kind: 'unknown', range: tokenRange(start) };
+      }
+      break;
+    case 'newline':
+    case 'end':
+      break;
+  }
+  const hint =
+    start.text === '!' || start.text === '~' || start.text === '&' || start.text === '|'
+      ? ' Use logical_not, logical_and, logical_or.'
+      : '';
+  c.fail('EXPECTED_EXPRESSION', `A value should stand here, not ${c.found()}.${hint}`);
+  return faulty(c, start);
+}
+
+function numberOf(c: Cursor, t: Token): Expression {
+  const text = t.text.replaceAll('_', '');
+  const value = Number(text);
+  const whole = /^(0[xX][0-9a-fA-F]+|\d+)$/.test(text);
+  const range = tokenRange(t);
+  if (Number.isNaN(value)) c.fail('INVALID_NUMBER', `“${t.text}” is no number.`, range);
+  else if (!Number.isFinite(value) || (whole && value > Number.MAX_SAFE_INTEGER)) {
+    c.fail(
+      'NUMBER_TOO_LARGE',
+      whole
+        ? 'This whole number is over 2^53 - 1, beyond which not every number is exact.'
+        : 'This number is over the greatest that a 64-bit float holds; write inf for infinity.',
+      range,
+    );
+    return { kind: 'faulty', range };
+  }
+  return { kind: 'number', value, text, whole, range };
+}
+
+/** `( … )` and `[ … ]`: brackets around one expression, or a list. */
+function parseBracket(c: Cursor, open: '(' | '[', depth: number): Expression {
+  const start = c.next();
+  if (tooDeep(c, depth)) return faulty(c, start);
+  const close = open === '(' ? ')' : ']';
+  const items: Expression[] = [];
+  let comma = false;
+  while (!c.is(close) && !c.done) {
+    items.push(parseChain(c, COMPARISON, depth + 1));
+    if (!c.accept(',')) break;
+    comma = true;
+  }
+  expectClose(c, start, close);
+  const only = items[0];
+  if (open === '(' && only && !comma) return only;
+  return { kind: 'list', items, range: c.rangeFrom(start) };
+}
+
+/** Consumes the closing bracket, or says that it is missing. */
+export function expectClose(c: Cursor, open: Token, close: string): void {
+  if (c.accept(close) || c.failed) return;
+  if (!c.done) {
+    c.fail('EXPECTED_TOKEN', `A comma or ${close} should stand here, not ${c.found()}.`);
+    return;
+  }
+  const end = tokenRange(c.peek()).start;
+  c.fail('MISSING_BRACKET', `This ${open.text} is never closed.`, tokenRange(open), [
+    { title: `Insert ${close}`, edits: [{ range: { start: end, end }, newText: close }] },
+  ]);
+}
+
+function parseName(c: Cursor, depth: number): Expression {
+  const start = c.next();
+  const parts = [start];
+  while (c.is('.') && c.isName(1)) {
+    c.next();
+    parts.push(c.next());
+  }
+  const last = parts[parts.length - 1] ?? start;
+  if (c.is('(')) return parseCall(c, parts, last, depth);
+  if (parts.length > 1) {
+    c.fail(
+      'NO_ATTRIBUTES',
+      `Tensors have no attributes here: write a call such as transpose(${start.text}, 0, 1).`,
+      c.rangeFrom(start),
+    );
+    return faulty(c, start);
+  }
+  if (c.is('[') && adjacent(start, c.peek())) {
+    c.fail(
+      'NO_INDEXING',
+      'Indexing with brackets isn’t part of the language: use slice or gather.',
+    );
+    return faulty(c, start);
+  }
+  const range = tokenRange(start);
+  switch (start.text) {
+    case 'true':
+    case 'True':
+      return { kind: 'bool', value: true, range };
+    case 'false':
+    case 'False':
+      return { kind: 'bool', value: false, range };
+    case 'none':
+    case 'None':
+      return { kind: 'none', range };
+    default:
+      return { kind: 'name', name: start.text, range };
+  }
+}
+
+function adjacent(a: Token, b: Token): boolean {
+  return a.end === b.start;
+}
+
+function parseCall(c: Cursor, parts: readonly Token[], last: Token, depth: number): Expression {
+  const start = parts[0] ?? last;
+  const site = { spelling: last.text, range: tokenRange(last), ordinal: c.ordinal(last.text) };
+  const method = parts.length === 2 && !MODULES.has(start.text);
+  const receiver: Named | undefined = method
+    ? { name: start.text, range: tokenRange(start) }
+    : undefined;
+  const open = c.next();
+  if (tooDeep(c, depth)) return faulty(c, start);
+  const args: Argument[] = [];
+  while (!c.is(')') && !c.done) {
+    if (c.isName() && c.is('=', 1)) {
+      const name = c.next();
+      c.next();
+      const value = parseChain(c, COMPARISON, depth + 1);
+      args.push({ name: { name: name.text, range: tokenRange(name) }, value });
+    } else args.push({ value: parseChain(c, COMPARISON, depth + 1) });
+    if (!c.accept(',')) break;
+  }
+  expectClose(c, open, ')');
+  if (!c.failed && c.is('.') && c.isName(1)) {
+    c.fail(
+      'NO_ATTRIBUTES',
+      'Methods of a call’s result aren’t part of the language: nest the calls, or name the result first.',
+    );
+  }
+  return {
+    kind: 'call',
+    callee: parts.map((p) => p.text).join('.'),
+    site,
+    ...(receiver ? { receiver } : {}),
+    args,
+    range: c.rangeFrom(start),
+  };
+}
+
+function tooDeep(c: Cursor, depth: number): boolean {
+  if (depth < MAX_NESTING) return false;
+  c.fail(
+    'NESTED_TOO_DEEP',
+    `Brackets and signs are nested more than ${MAX_NESTING} deep: name the inner values.`,
+    tokenRange(c.previous()),
+  );
+  return true;
+}
+
+function faulty(c: Cursor, start: Token): Expression {
+  return { kind: 'faulty', range: c.rangeFrom(start) };
+}

@@ -1,0 +1,227 @@
+/**
+ * The `.fuse` importer: text in, L0 graph and diagnostics out. It never fails: what can't be read is
+ * reported, and the graph holds the rest.
+ */
+import {
+  info,
+  warning,
+  type Diagnostic,
+  type QuickFix,
+  type SourcePosition,
+  type SourceRange,
+} from '../../diagnostics';
+import type { Graph, ImportResult } from '../../graph/graph';
+import type { Named, Statement, SyntaxTree } from './ast';
+import { Binder, DEFAULT_SIZE, type Definition } from './binder';
+import { guessDeclarations, type Guesses } from './declarations';
+import { DirectiveBinder } from './directiveBinder';
+import { parseFuse } from './parser';
+
+export { parseFuse } from './parser';
+
+/** More than this nobody reads; the rest is counted. */
+const MOST_DIAGNOSTICS = 300;
+
+export function importFuse(source: string, fileName: string): ImportResult {
+  return bindFuse(parseFuse(source), fileName);
+}
+
+export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
+  const diagnostics: Diagnostic[] = [...tree.diagnostics];
+  const anywhere = definitionPlaces(tree.statements);
+  const guesses = guessDeclarations(tree.statements);
+  const binder = new Binder(diagnostics, anywhere, guesses.names);
+  for (const s of tree.statements) binder.bind(s);
+  const directives = new DirectiveBinder(binder);
+  for (const s of tree.statements) directives.bind(s);
+
+  const explicit = tree.statements.some((s) => s.kind === 'output');
+  if (!explicit) addImplicitOutputs(binder, directives, tree.statements, diagnostics);
+  reportUnused(binder, diagnostics);
+  offerDeclarations(diagnostics, binder, guesses, tree.statements);
+
+  const graph: Graph = {
+    format: 'fuse',
+    name: baseName(fileName),
+    nodes: binder.nodes,
+    tensors: binder.tensors,
+    inputs: binder.inputs,
+    outputs: directives.outputs,
+    dims: binder.dims,
+    directives: directives.directives,
+  };
+  return { graph, diagnostics: arranged(diagnostics) };
+}
+
+/** Where each name is defined first. */
+function definitionPlaces(statements: readonly Statement[]): Map<string, SourceRange> {
+  const places = new Map<string, SourceRange>();
+  for (const s of statements) {
+    for (const n of definedNames(s)) if (!places.has(n.name)) places.set(n.name, n.range);
+  }
+  return places;
+}
+
+/** The names that a statement defines. */
+export function definedNames(s: Statement): readonly Named[] {
+  switch (s.kind) {
+    case 'dim':
+    case 'const':
+      return [s.name];
+    case 'input':
+    case 'param':
+      return s.names;
+    case 'assign':
+      return s.targets.filter((t) => t.name !== '_');
+    case 'output':
+    case 'expect':
+    case 'materialize':
+    case 'recompute':
+    case 'fuse':
+    case 'nofuse':
+    case 'schedule':
+    case 'faulty':
+      return [];
+  }
+}
+
+/** Without an output line every value that nothing uses is an output. */
+function addImplicitOutputs(
+  binder: Binder,
+  directives: DirectiveBinder,
+  statements: readonly Statement[],
+  diagnostics: Diagnostic[],
+): void {
+  const ends: Definition[] = [];
+  for (const d of binder.definitions.values()) {
+    if (d.kind === 'value' && !d.used && d.value.kind === 'tensor') ends.push(d);
+  }
+  for (const d of ends) {
+    directives.bind({ kind: 'output', names: [d.name], range: d.name.range, text: '' });
+  }
+  const last = statements[statements.length - 1];
+  const names = ends.map((d) => d.name.name);
+  const final = ends[ends.length - 1];
+  if (!last || !final) {
+    if (statements.every((s) => s.kind !== 'faulty' && s.kind !== 'assign')) {
+      diagnostics.push(
+        info('EMPTY_GRAPH', 'The file computes nothing yet: write a line such as y = relu(x).'),
+      );
+    }
+    return;
+  }
+  const line = `output ${names.join(', ')}`;
+  const shown =
+    names.length > 8
+      ? `${names.slice(0, 8).join(', ')} and ${names.length - 8} more`
+      : names.join(', ');
+  diagnostics.push(
+    info(
+      'NO_OUTPUT',
+      `There is no output line, so what nothing uses is an output: ${shown}.`,
+      final.name.range,
+      {
+        fixes: [
+          {
+            title: `Add “${names.length > 8 ? 'output …' : line}”`,
+            edits: [insertion(last.range.end, `\n\n${line}`)],
+          },
+        ],
+      },
+    ),
+  );
+}
+
+function reportUnused(binder: Binder, diagnostics: Diagnostic[]): void {
+  for (const d of binder.definitions.values()) {
+    if (d.used || d.name.name.startsWith('_')) continue;
+    const what =
+      d.kind === 'value'
+        ? 'Nothing uses it and it is no output, so it isn’t computed.'
+        : 'Nothing uses it.';
+    diagnostics.push({
+      severity: 'hint',
+      code: 'UNUSED',
+      message: `${d.name.name}: ${what}`,
+      range: d.name.range,
+    });
+  }
+}
+
+/** Puts quick fixes on undeclared names: this one, and all of them at once. */
+function offerDeclarations(
+  diagnostics: Diagnostic[],
+  binder: Binder,
+  guesses: Guesses,
+  statements: readonly Statement[],
+): void {
+  const first = statements[0];
+  if (!first || binder.undeclared.size === 0) return;
+  const at = { line: first.range.start.line, column: 0 };
+  const open = [...binder.undeclared.keys()].slice(0, 50);
+  const all = declarationText(open, guesses, binder);
+  for (const [i, d] of diagnostics.entries()) {
+    if (d.code !== 'UNDECLARED_NAME' || d.subject === undefined) continue;
+    const { subject, ...rest } = d;
+    const role = guesses.names.get(subject)?.role ?? 'input';
+    const fixes: QuickFix[] = [];
+    if (open.length > 1) {
+      fixes.push({ title: `Declare ${listed(open)}`, edits: [insertion(at, all)] });
+    }
+    fixes.push({
+      title: `Declare ${subject} as ${role === 'input' ? 'an input' : 'a param'}`,
+      edits: [insertion(at, declarationText([subject], guesses, binder))],
+    });
+    diagnostics[i] = { ...rest, fixes };
+  }
+}
+
+function declarationText(names: readonly string[], guesses: Guesses, binder: Binder): string {
+  const lines: string[] = [];
+  const sizes = new Set(names.flatMap((n) => guesses.names.get(n)?.sizes ?? []));
+  for (const d of guesses.newDims) {
+    if (sizes.has(d) && !binder.definitions.has(d)) lines.push(`dim ${d} = ${DEFAULT_SIZE}`);
+  }
+  for (const n of names) {
+    const guess = guesses.names.get(n);
+    lines.push(`${guess?.role ?? 'input'} ${n}: f32[${guess ? guess.sizes.join(', ') : '?'}]`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function listed(names: readonly string[]): string {
+  if (names.length > 4) return `all ${names.length} undeclared names`;
+  const last = names[names.length - 1] ?? '';
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`;
+}
+
+function insertion(at: SourcePosition, newText: string): QuickFix['edits'][number] {
+  return { range: { start: at, end: at }, newText };
+}
+
+/** In the order of the source; a limited number of them. */
+function arranged(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  const key = (d: Diagnostic): number => (d.range ? d.range.start.line : Infinity);
+  const sorted = [...diagnostics].sort((a, b) => {
+    const x = key(a);
+    const y = key(b);
+    if (x !== y) return x < y ? -1 : 1;
+    return (a.range?.start.column ?? 0) - (b.range?.start.column ?? 0);
+  });
+  if (sorted.length <= MOST_DIAGNOSTICS) return sorted;
+  // Errors are what matters when there are too many.
+  const rank = { error: 0, warning: 1, info: 2, hint: 3 };
+  const kept = new Set(
+    [...sorted].sort((a, b) => rank[a.severity] - rank[b.severity]).slice(0, MOST_DIAGNOSTICS),
+  );
+  const more = sorted.length - kept.size;
+  return [
+    ...sorted.filter((d) => kept.has(d)),
+    warning('TOO_MANY_DIAGNOSTICS', `${more} more problems aren’t shown.`),
+  ];
+}
+
+function baseName(fileName: string): string {
+  const file = fileName.split(/[\\/]/).pop() ?? fileName;
+  return file.replace(/\.fuse$/i, '') || 'graph';
+}

@@ -1,0 +1,242 @@
+/**
+ * The statement parser: text in, syntax tree and diagnostics out. It never fails: a statement that
+ * can't be read is reported, and what it would have defined is kept as faulty, so that its uses
+ * aren't reported as well.
+ */
+import type { Diagnostic } from '../../diagnostics';
+import {
+  KEYWORDS,
+  type Expression,
+  type Keyword,
+  type Named,
+  type Statement,
+  type SyntaxTree,
+  type TypeSyntax,
+  type UnplacedStatement as Unplaced,
+} from './ast';
+import { Cursor, isKeyword, statementsOf } from './cursor';
+import { parseDirective } from './directives';
+import { expectClose, parseExpression, parseNamed, parseNames } from './expressions';
+import { lex, rangeBetween, tokenRange, type Token } from './lexer';
+import { nearest } from './suggest';
+
+/** Words that other languages open statements with, and what to write here. */
+const FOREIGN = new Map([
+  ['return', 'output'],
+  ['outputs', 'output'],
+  ['inputs', 'input'],
+  ['let', ''],
+  ['var', ''],
+  ['parameter', 'param'],
+  ['weight', 'param'],
+  ['constant', 'const'],
+  ['size', 'dim'],
+  ['assert', 'expect'],
+]);
+
+export function parseFuse(source: string): SyntaxTree {
+  const { tokens, text, diagnostics } = lex(source);
+  const statements: Statement[] = [];
+  for (const part of statementsOf(tokens)) parseStatement(part, text, diagnostics, statements);
+  return { statements, diagnostics };
+}
+
+function parseStatement(
+  tokens: readonly Token[],
+  text: string,
+  diagnostics: Diagnostic[],
+  out: Statement[],
+): void {
+  const first = tokens[0];
+  const last = tokens[tokens.length - 1];
+  if (!first || !last) return;
+  const c = new Cursor(tokens, text, diagnostics);
+  const parsed = parseParts(c);
+  if (!c.failed && !c.done) {
+    c.fail('UNEXPECTED_TOKEN', `The statement should end here, not go on with ${c.found()}.`);
+  }
+  const place = { range: rangeBetween(first, last), text: text.slice(first.start, last.end) };
+  for (const p of parsed) out.push({ ...p, ...place });
+}
+
+function parseParts(c: Cursor): Unplaced[] {
+  const first = c.peek();
+  if (first.kind !== 'name') {
+    const comment = first.text === '//' ? ' Comments start with #.' : '';
+    c.fail('EXPECTED_STATEMENT', `A statement can’t start with ${c.found()}.${comment}`);
+    return [{ kind: 'faulty' }];
+  }
+  // `output = …` and `fuse, y = …` are assignments, whatever the word.
+  const named = c.is('=', 1) || (c.is(',', 1) && !isKeyword(first.text));
+  if (isKeyword(first.text) && !named) {
+    c.next();
+    return parseKeyword(c, first.text as Keyword, first);
+  }
+  return [parseAssignment(c)];
+}
+
+function parseKeyword(c: Cursor, keyword: Keyword, word: Token): Unplaced[] {
+  switch (keyword) {
+    case 'dim':
+      return separated(c, () => {
+        const name = parseNamed(c, 'a size’s name, as in dim B = 64');
+        if (!name) return { kind: 'faulty' };
+        if (!c.accept('=')) {
+          c.fail(
+            'MISSING_VALUE',
+            `A dim needs a value to profile with: dim ${name.name} = 64.`,
+            name.range,
+            [
+              {
+                title: 'Give it the value 64',
+                edits: [
+                  { range: { start: name.range.end, end: name.range.end }, newText: ' = 64' },
+                ],
+              },
+            ],
+          );
+          return { kind: 'dim', name };
+        }
+        return { kind: 'dim', name, value: parseExpression(c) };
+      });
+    case 'input':
+    case 'param': {
+      const names = parseNames(c, `a name, as in ${keyword} x: f32[64, 64]`);
+      if (names.length === 0) return [{ kind: 'faulty' }];
+      const type = parseTypeAfterColon(c, keyword, names);
+      return [{ kind: keyword, names, ...(type ? { type } : {}) }];
+    }
+    case 'const': {
+      const name = parseNamed(c, 'a name, as in const c = 0.5');
+      if (!name) return [{ kind: 'faulty' }];
+      const type = c.accept(':') ? parseType(c) : undefined;
+      if (!c.accept('=')) {
+        c.fail('MISSING_VALUE', `A const needs a value: const ${name.name} = 0.5.`, name.range);
+        return [{ kind: 'const', name, ...(type ? { type } : {}) }];
+      }
+      return [{ kind: 'const', name, ...(type ? { type } : {}), value: parseExpression(c) }];
+    }
+    case 'output': {
+      const names = parseNames(c, 'the name of a value, as in output y');
+      if (c.is('(')) {
+        c.fail(
+          'OUTPUT_IS_A_NAME',
+          'An output is a name: give the call’s result one, then write output and the name.',
+        );
+      }
+      return [{ kind: 'output', names }];
+    }
+    case 'expect':
+    case 'materialize':
+    case 'nofuse':
+    case 'fuse':
+    case 'recompute':
+    case 'schedule':
+      return parseDirective(c, keyword, word);
+  }
+}
+
+function separated(c: Cursor, one: () => Unplaced): Unplaced[] {
+  const out = [one()];
+  while (c.accept(',')) out.push(one());
+  return out;
+}
+
+function parseTypeAfterColon(
+  c: Cursor,
+  keyword: string,
+  names: readonly Named[],
+): TypeSyntax | undefined {
+  if (c.accept(':')) return parseType(c);
+  if (c.failed) return undefined;
+  const name = names[names.length - 1];
+  if (c.done && name) {
+    const at = { start: name.range.end, end: name.range.end };
+    c.fail(
+      'MISSING_TYPE',
+      `${name.name} needs a type: ${keyword} ${name.name}: f32[64, 64].`,
+      name.range,
+      [{ title: 'Add a type', edits: [{ range: at, newText: ': f32[?]' }] }],
+    );
+  } else c.fail('EXPECTED_TOKEN', `A colon and a type should stand here, not ${c.found()}.`);
+  return undefined;
+}
+
+function parseType(c: Cursor): TypeSyntax | undefined {
+  const start = c.peek();
+  const dtype = parseNamed(c, 'an element type, as f32 in f32[64, 64]');
+  if (!dtype) return undefined;
+  const open = c.peek();
+  if (!c.accept('[')) return { dtype, range: dtype.range };
+  const shape: Expression[] = [];
+  while (!c.is(']') && !c.done) {
+    shape.push(parseExpression(c));
+    if (!c.accept(',')) break;
+  }
+  expectClose(c, open, ']');
+  return { dtype, shape, range: c.rangeFrom(start) };
+}
+
+/** `y = …`, `q, k, v = …`; else the nearest thing that was meant. */
+function parseAssignment(c: Cursor): Unplaced {
+  const first = c.peek();
+  let targets = 0;
+  while (c.isName(2 * targets) && c.is(',', 2 * targets + 1)) targets++;
+  if (!c.isName(2 * targets) || !c.is('=', 2 * targets + 1)) {
+    noAssignment(c, first);
+    return { kind: 'faulty' };
+  }
+  const names = parseNames(c, 'a name');
+  c.next();
+  return { kind: 'assign', targets: names, value: parseExpression(c) };
+}
+
+function noAssignment(c: Cursor, first: Token): void {
+  const range = tokenRange(first);
+  if (c.is(':', 1)) {
+    const at = { start: range.start, end: range.start };
+    c.fail(
+      'EXPECTED_STATEMENT',
+      'Only input, param and const have a type: start the line with one of them.',
+      range,
+      [
+        { title: 'Make it an input', edits: [{ range: at, newText: 'input ' }] },
+        { title: 'Make it a param', edits: [{ range: at, newText: 'param ' }] },
+      ],
+    );
+  } else if (c.is('(', 1) || c.is('.', 1)) {
+    const at = { start: range.start, end: range.start };
+    c.fail('UNNAMED_RESULT', 'The result needs a name: y = …', range, [
+      { title: 'Name it y', edits: [{ range: at, newText: 'y = ' }] },
+    ]);
+  } else if (c.isName(1)) {
+    const word = FOREIGN.get(first.text) ?? nearest(first.text, KEYWORDS);
+    if (word === undefined) {
+      c.fail(
+        'UNKNOWN_STATEMENT',
+        `No statement starts with ${first.text}; there are: ${KEYWORDS.join(', ')}, and name = value.`,
+        range,
+      );
+      return;
+    }
+    const next = tokenRange(c.peek(1)).start;
+    const edit =
+      word === ''
+        ? { range: { start: range.start, end: next }, newText: '' }
+        : { range, newText: word };
+    const message =
+      word === '' ? `Leave out ${first.text}: write name = value.` : `Did you mean ${word}?`;
+    c.fail('UNKNOWN_STATEMENT', `No statement starts with ${first.text}. ${message}`, range, [
+      { title: word === '' ? `Remove ${first.text}` : `Change to ${word}`, edits: [edit] },
+    ]);
+  } else if (c.peek(1).kind === 'end') {
+    c.fail(
+      'EXPECTED_STATEMENT',
+      `${first.text} alone says nothing: write output ${first.text}, or ${first.text} = value.`,
+      range,
+    );
+  } else {
+    c.next();
+    c.fail('EXPECTED_TOKEN', `An = should stand here, not ${c.found()}.`);
+  }
+}
