@@ -10,6 +10,7 @@ import { joiningOps } from './joining';
 import { creationOps } from './creation';
 import { reductionOps } from './reductions';
 import { normalizationOps } from './normalization';
+import { lossOps } from './losses';
 import { contractionOps } from './contractions';
 import { convolutionOps } from './convolution';
 import { poolingOps } from './pooling';
@@ -27,6 +28,7 @@ export const OPS: readonly OpDef[] = [
   ...creationOps,
   ...reductionOps,
   ...normalizationOps,
+  ...lossOps,
   ...contractionOps,
   ...convolutionOps,
   ...poolingOps,

@@ -1,0 +1,207 @@
+/**
+ * Losses: of class scores against labels (negative log-likelihood, cross entropy), and of one tensor
+ * against another.
+ *
+ * The score of an element's label is read at a run-time index. An element whose label is
+ * `ignore_index` counts for nothing, and its label may lie outside the classes.
+ */
+import { type DType, isFloat } from '../graph/dtype';
+import { binary, cast, constant, type Expr, select, unary } from '../ir/expr';
+import { type Dim, type IndexExpr, num, printShape } from '../ir/indexExpr';
+import { logSoftmaxOver } from './normalization';
+import type { FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
+import { clampedIndex, requireShape } from './products';
+import { extentOf, meanOver, reduceOver } from './reductions';
+import {
+  broadcastShapes,
+  atBroadcast,
+  computeFloat,
+  floatResult,
+  like,
+  minus,
+  optionalParam,
+  optionalTensor,
+  over,
+  plus,
+  promote,
+  tensorParam,
+  times,
+} from './shared';
+
+type Reduction = 'none' | 'sum' | 'mean';
+
+function reductionOf(ctx: LowerContext): Reduction {
+  const r = ctx.str('reduction', 'mean');
+  if (r === 'none' || r === 'sum' || r === 'mean') return r;
+  return ctx.fail('BAD_ATTRIBUTE', `'reduction' must be none, sum or mean, not ${r}`);
+}
+
+function all(x: LTensor): ReturnType<typeof extentOf> {
+  return extentOf(
+    x,
+    x.shape.map((_, i) => i),
+    false,
+  );
+}
+
+function rounded(ctx: LowerContext, x: LTensor, dtype: DType): LTensor {
+  return x.dtype === dtype ? x : ctx.pointwise(x.shape, dtype, (i) => cast(x.at(i), dtype));
+}
+
+/** The elements as they are, their sum or their mean. */
+function reduced(ctx: LowerContext, loss: LTensor, how: Reduction, dtype: DType): LTensor {
+  switch (how) {
+    case 'none':
+      return ctx.pointwise(loss.shape, dtype, (i) => cast(loss.at(i), dtype));
+    case 'sum':
+      return reduceOver(ctx, all(loss), 'sum', (v) => v, dtype);
+    case 'mean':
+      return rounded(ctx, meanOver(ctx, all(loss)), dtype);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Labels
+
+/** Minus the weighted score of each element's label; `scores` is [N, C, …], `target` [N, …]. */
+function labelLoss(ctx: LowerContext, scores: LTensor, dtype: DType): LTensor {
+  const target = ctx.input(1);
+  const weight = ctx.arity > 2 ? ctx.optional(2) : undefined;
+  const [n, classes, ...space] = scores.shape;
+  if (!n || !classes)
+    return ctx.fail(
+      'SHAPE_MISMATCH',
+      `the scores must be [N, C, …], but are ${printShape(scores.shape)}`,
+    );
+  requireShape(ctx, target.shape, [n, ...space], 'the labels');
+  if (weight) requireShape(ctx, weight.shape, [classes], 'the weights of the classes');
+  if (isFloat(target.dtype))
+    ctx.fail('BAD_DTYPE', `the labels must be integers, but are ${target.dtype}`);
+  const t = scores.dtype;
+  const ignored = ctx.has('ignore_index') ? ctx.int('ignore_index') : undefined;
+
+  /** `f` of the label's index, or 0 where the element is ignored. */
+  const counted = (index: readonly IndexExpr[], f: (label: IndexExpr) => Expr): Expr => {
+    const label = cast(target.at(index), 'i32');
+    if (ignored === undefined) return f(clampedIndex(label, classes));
+    const skip = binary('eq', label, like(label, ignored));
+    const value = f(clampedIndex(select(skip, like(label, 0), label), classes));
+    return select(skip, like(value, 0), value);
+  };
+  const weightOf = (label: IndexExpr): Expr =>
+    weight ? cast(weight.at([label]), t) : constant(1, t);
+  const loss = (index: readonly IndexExpr[]): Expr =>
+    counted(index, (label) => {
+      const [first = num(0), ...rest] = index;
+      const score = unary('neg', scores.at([first, label, ...rest]));
+      return weight ? times(score, weightOf(label)) : score;
+    });
+  const how = reductionOf(ctx);
+  const shape: readonly Dim[] = [n, ...space];
+  if (how === 'none') return ctx.pointwise(shape, dtype, (index) => cast(loss(index), dtype));
+  const sum = ctx.reduce(
+    { shape: [], over: shape, monoid: 'sum', dtype: how === 'sum' ? dtype : t },
+    (_, point) => loss(point),
+  );
+  if (how === 'sum') return sum;
+  // The mean is over the weights of what counts.
+  const total = ctx.reduce({ shape: [], over: shape, monoid: 'sum' }, (_, point) =>
+    counted(point, weightOf),
+  );
+  return ctx.pointwise([], dtype, () => cast(over(sum.at([]), total.at([])), dtype));
+}
+
+/** Scores calculated with in floats of at least 32 bits. */
+function wideScores(ctx: LowerContext): LTensor {
+  const x = ctx.input(0);
+  const t = computeFloat(x.dtype);
+  if (x.dtype === t) return x;
+  return { dtype: t, shape: x.shape, at: (index) => cast(x.at(index), t) };
+}
+
+function crossEntropy(ctx: LowerContext): readonly LTensor[] {
+  const x = ctx.input(0);
+  if (x.shape.length < 2)
+    ctx.fail('SHAPE_MISMATCH', `the scores must be [N, C, …], but are ${printShape(x.shape)}`);
+  const dtype = floatResult(x.dtype);
+  const e = extentOf(x, [1], true);
+  const log = logSoftmaxOver(ctx, e, computeFloat(x.dtype));
+  const loss = labelLoss(ctx, log, dtype);
+  return ctx.node.results.length > 1 ? [loss, rounded(ctx, log, dtype)] : [loss];
+}
+
+// ---------------------------------------------------------------------------------------------
+// Between tensors
+
+function betweenOp(
+  name: string,
+  names: readonly string[],
+  doc: string,
+  f: (d: Expr) => Expr,
+): OpDef {
+  return {
+    name,
+    fuse: [
+      {
+        names: [name, ...names],
+        params: [tensorParam('input', 'x'), tensorParam('target', 'y'), REDUCTION],
+        doc,
+      },
+    ],
+    lower: (ctx) => {
+      const [x, y] = [ctx.input(0), ctx.input(1)];
+      const dtype = floatResult(promote([x, y]));
+      const t = computeFloat(dtype);
+      const shape = broadcastShapes(ctx, [x.shape, y.shape]);
+      const loss: LTensor = {
+        dtype: t,
+        shape,
+        at: (index) => f(minus(cast(atBroadcast(x, index), t), cast(atBroadcast(y, index), t))),
+      };
+      return reduced(ctx, loss, reductionOf(ctx), dtype);
+    },
+  };
+}
+
+const REDUCTION: FuseParam = optionalParam('reduction', 'str', 'mean');
+
+function labelForm(names: readonly string[], doc: string): FuseForm {
+  return {
+    names,
+    params: [
+      tensorParam('input', 'x', 'scores'),
+      tensorParam('target', 'labels'),
+      optionalTensor('weight'),
+      optionalParam('ignore_index', 'int', -100),
+      REDUCTION,
+    ],
+    doc,
+  };
+}
+
+export const lossOps: readonly OpDef[] = [
+  {
+    name: 'nll_loss',
+    onnx: ['NegativeLogLikelihoodLoss'],
+    fuse: [labelForm(['nll_loss'], "minus the score of each element's label")],
+    lower: (ctx) => labelLoss(ctx, wideScores(ctx), floatResult(ctx.input(0).dtype)),
+  },
+  {
+    name: 'cross_entropy',
+    onnx: ['SoftmaxCrossEntropyLoss'],
+    fuse: [labelForm(['cross_entropy'], 'nll_loss of log_softmax over the classes')],
+    lower: crossEntropy,
+  },
+  betweenOp('mse_loss', ['mse'], '(x - y)², averaged, summed or as it is', (d) => times(d, d)),
+  betweenOp('l1_loss', ['l1loss'], '|x - y|, averaged, summed or as it is', (d) => unary('abs', d)),
+  betweenOp(
+    'smooth_l1_loss',
+    ['huber_loss'],
+    'half (x - y)² where it is under 1, |x - y| - 1/2 elsewhere',
+    (d) => {
+      const a = unary('abs', d);
+      const near = times(times(like(d, 0.5), d), d);
+      return select(binary('lt', a, like(a, 1)), near, plus(a, like(a, -0.5)));
+    },
+  ),
+];
