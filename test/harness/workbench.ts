@@ -35,6 +35,8 @@ export interface WorkbenchOptions extends TestServerOptions {
   theme?: Theme;
   width?: number;
   height?: number;
+  /** In the browser's own extension host: dist/extension.web.js in a Web Worker, without Node. */
+  webHost?: boolean;
   /** Without the extension, to compare. */
   withoutExtension?: boolean;
 }
@@ -47,7 +49,13 @@ export async function openWorkbench(options: WorkbenchOptions = {}): Promise<Wor
   const testServer = await startTestServer({
     ...options,
     folder: options.folder ?? 'examples',
-    settings: { 'workbench.colorTheme': themeNames[theme], ...options.settings },
+    settings: {
+      'workbench.colorTheme': themeNames[theme],
+      ...(options.webHost === true
+        ? { 'remote.extensionKind': { 'fusion-lens.fusion-lens': ['web'] } }
+        : {}),
+      ...options.settings,
+    },
   });
   let browser: Browser | undefined;
   try {
