@@ -5,7 +5,7 @@
  * known at compile time, and turns faults into diagnostics. A node that can't be lowered is kept as
  * *opaque*: its declared result types let the rest of the graph be analysed.
  *
- * Stored values of computes are named after their node (`n7.0`, `n7.1`…), so that ids are as stable
+ * Stored values of computes are named after their node (`n7:0`, `n7:1`…; tensors are `n7.0`), so that ids are as stable
  * as the L0 ids are.
  */
 import { type Diagnostic, error, info, warning } from '../diagnostics';
@@ -639,7 +639,7 @@ class Context implements LowerContext {
   }
 
   private fresh(): ValueId {
-    return `${this.node.id}.${this.next++}`;
+    return `${this.node.id}:${this.next++}`;
   }
 
   private register(c: Compute): LTensor {
