@@ -63,6 +63,8 @@ export interface Segment {
   lowerDx: number;
   /** Crosses a piece of a long edge: must not be straightened (Brandes and Köpf's type 1 conflict). */
   conflict: boolean;
+  /** Goes to something that stands aside: must not pull its other end out of the main line. */
+  weak: boolean;
 }
 
 /**
@@ -99,7 +101,15 @@ export function isDummy(v: Vertex): boolean {
 }
 
 export function connect(upper: Vertex, lower: Vertex, net: string): Segment {
-  const segment: Segment = { upper, lower, net, upperDx: 0, lowerDx: 0, conflict: false };
+  const segment: Segment = {
+    upper,
+    lower,
+    net,
+    upperDx: 0,
+    lowerDx: 0,
+    conflict: false,
+    weak: false,
+  };
   upper.down.push(segment);
   lower.up.push(segment);
   return segment;

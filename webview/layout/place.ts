@@ -13,6 +13,7 @@ export function placeX(layers: Layers, gaps: Gaps): void {
   const vertices = layers.flat();
   if (vertices.length === 0) return;
   markConflicts(layers);
+  markWeak(vertices);
   const index = new Map(vertices.map((v, i) => [v, i]));
   const results: { x: Float64Array; left: number; right: number; toRight: boolean }[] = [];
   for (const fromAbove of [true, false])
@@ -35,6 +36,57 @@ export function placeX(layers: Layers, gaps: Gaps): void {
     const four = results.map(({ x }) => x[i] ?? 0).sort((a, b) => a - b);
     v.x = ((four[1] ?? 0) + (four[2] ?? 0)) / 2;
   });
+  tighten(layers, gaps);
+}
+
+/** A node that only feeds one reader (a weight), or only ends one edge (an output). */
+function isLeaf(v: Vertex): boolean {
+  return !isDummy(v) && v.up.length + v.down.length === 1;
+}
+
+/**
+ * The main line is to be straight: where a vertex has better neighbours, the pieces to leaves and
+ * the ends of edges that pass by are weak, and never decide where it stands.
+ */
+function markWeak(vertices: readonly Vertex[]): void {
+  for (const v of vertices) for (const s of v.down) s.weak = false;
+  const weaken = (segments: readonly Segment[], end: (s: Segment) => Vertex): void => {
+    const worth = (v: Vertex): number => (isLeaf(v) ? 0 : isDummy(v) ? 1 : 2);
+    const best = segments.reduce((most, s) => Math.max(most, worth(end(s))), 0);
+    for (const s of segments) if (worth(end(s)) < best) s.weak = true;
+  };
+  for (const v of vertices) {
+    if (isDummy(v)) continue;
+    weaken(v.up, (s) => s.upper);
+    weaken(v.down, (s) => s.lower);
+  }
+}
+
+/** Pulls leaves next to what they belong to, as far as their neighbours let them. */
+function tighten(layers: Layers, gaps: Gaps): void {
+  const wanted = (v: Vertex): number | undefined => {
+    if (!isLeaf(v)) return undefined;
+    const [down, up] = [v.down[0], v.up[0]];
+    if (down) return down.lower.x + down.lowerDx - down.upperDx;
+    return up ? up.upper.x + up.upperDx - up.lowerDx : undefined;
+  };
+  const distance = (a: Vertex, b: Vertex): number =>
+    (a.width + b.width) / 2 + (isDummy(a) || isDummy(b) ? gaps.edge : gaps.node);
+  for (const layer of layers) {
+    layer.forEach((v, i) => {
+      const x = wanted(v);
+      if (x === undefined || x >= v.x) return;
+      const left = layer[i - 1];
+      v.x = Math.max(x, left ? left.x + distance(left, v) : -Infinity);
+    });
+    for (let i = layer.length - 1; i >= 0; i--) {
+      const v = layer[i];
+      const x = v ? wanted(v) : undefined;
+      if (!v || x === undefined || x <= v.x) continue;
+      const right = layer[i + 1];
+      v.x = Math.min(x, right ? right.x - distance(v, right) : Infinity);
+    }
+  }
 }
 
 /** Long edges are kept straight: a segment that crosses a piece of one may not be. */
@@ -80,7 +132,8 @@ function alignAndPack(
     for (let i = 0; i < layer.length; i++) {
       const v = layer[toRight ? layer.length - 1 - i : i];
       if (!v) continue;
-      for (const s of medians(fromAbove ? v.up : v.down, fromAbove, toRight)) {
+      const strong = (fromAbove ? v.up : v.down).filter(({ weak }) => !weak);
+      for (const s of medians(strong, fromAbove, toRight)) {
         const other = fromAbove ? s.upper : s.lower;
         const free = toRight ? other.pos < limit : other.pos > limit;
         if (s.conflict || !free || aligned[id(other)] === 1) continue;

@@ -1,0 +1,107 @@
+/** Numbers, sizes and shapes as people read them, short enough for a label. */
+import type { ShownDim } from '../../compiler/result';
+
+/** U+00A0: keeps a number and its unit on one line. */
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
+const COUNT_UNITS = ['', 'k', 'M', 'G', 'T', 'P'] as const;
+
+function scale(value: number, step: number, units: readonly string[]): readonly [string, string] {
+  let rest = Math.abs(value);
+  let unit = 0;
+  while (unit < units.length - 1 && Number(rest.toPrecision(3)) >= step) {
+    rest /= step;
+    unit++;
+  }
+  const digits =
+    unit === 0 && Number.isInteger(rest)
+      ? String(rest)
+      : rest >= 100
+        ? rest.toFixed(0)
+        : rest.toFixed(1);
+  return [`${value < 0 ? '−' : ''}${digits}`, units[unit] ?? ''];
+}
+
+export function formatBytes(bytes: number): string {
+  return scale(Math.round(bytes), 1024, BYTE_UNITS).join(' ');
+}
+
+export function formatFlops(flops: number): string {
+  const [digits, unit] = scale(flops, 1000, COUNT_UNITS);
+  return `${digits} ${unit}flop`;
+}
+
+export function formatUs(us: number): string {
+  if (!Number.isFinite(us)) return '–';
+  if (us < 9.95) return `${us.toFixed(1)} µs`;
+  if (us < 999.5) return `${us.toFixed(0)} µs`;
+  if (us < 999_500) return `${(us / 1000).toPrecision(3)} ms`;
+  return `${(us / 1e6).toPrecision(3)} s`;
+}
+
+export function formatFactor(factor: number): string {
+  if (!Number.isFinite(factor)) return '–';
+  return `${factor >= 99.5 ? factor.toFixed(0) : factor >= 9.95 ? factor.toFixed(1) : factor.toFixed(2)}×`;
+}
+
+/** At most three digits that mean something. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e7) return value.toExponential(1);
+  if (size >= 100) return Math.round(value).toLocaleString('en-US');
+  return String(Number(value.toPrecision(3)));
+}
+
+export function formatPercent(share: number): string {
+  return `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
+
+export function formatShape(shape: readonly ShownDim[]): string {
+  return shape.length === 0 ? 'scalar' : shape.join('×');
+}
+
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
+}
+
+/** One line of at most `limit` characters. */
+export function shorten(text: string, limit: number): string {
+  const characters = [...text.replace(/\s+/g, ' ').trim()];
+  return characters.length <= limit
+    ? characters.join('')
+    : `${characters.slice(0, Math.max(1, limit - 1)).join('')}…`;
+}
+
+const NARROW = /[ijlft.,:;|!'()[\]{} ·]/;
+const WIDE = /[mwMW@%]/;
+const CAPITAL = /[A-Z0-9_=+×<>]/;
+
+/**
+ * Width of a text in a sans-serif interface font, estimated: the layout runs in a worker and in the
+ * command line, where nothing can be measured. Errs on the wide side.
+ */
+export function textWidth(text: string, size: number, bold = false): number {
+  let em = 0;
+  for (const c of text) {
+    if (NARROW.test(c)) em += 0.34;
+    else if (WIDE.test(c)) em += 0.92;
+    else if (CAPITAL.test(c)) em += 0.66;
+    else em += c > '\u2e80' ? 1.05 : 0.58;
+  }
+  return em * size * (bold ? 1.07 : 1);
+}
+
+/** Cuts a text so that it fits a width. */
+export function fitText(text: string, width: number, size: number, bold = false): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  if (textWidth(line, size, bold) <= width) return line;
+  let used = textWidth('…', size, bold);
+  let kept = '';
+  for (const c of line) {
+    used += textWidth(c, size, bold);
+    if (used > width) break;
+    kept += c;
+  }
+  return `${kept.trimEnd()}…`;
+}

@@ -1,0 +1,126 @@
+/** Questions about one compile result, answered from maps: made once per result. */
+import type {
+  CompileResult,
+  Decision,
+  KernelView,
+  NodeView,
+  PlanView,
+  TensorView,
+} from '../../compiler/result';
+import type { KernelTime, ProfileResult } from '../../runner/core/types';
+
+export type View = 'before' | 'after';
+
+export interface Reader {
+  readonly node: NodeView;
+  readonly operand: number;
+}
+
+export class GraphIndex {
+  readonly nodes: ReadonlyMap<string, NodeView>;
+  readonly tensors: ReadonlyMap<string, TensorView>;
+  readonly kernels: ReadonlyMap<string, KernelView>;
+  private readonly producers = new Map<string, NodeView>();
+  private readonly readers = new Map<string, Reader[]>();
+  private readonly kernelsOf: Record<View, Map<string, KernelView[]>>;
+  private readonly decisionsByEdge = new Map<string, Decision>();
+  private readonly decisionsByNode = new Map<string, Decision[]>();
+
+  constructor(readonly result: CompileResult) {
+    const { graph, before, after, decisions } = result;
+    this.nodes = new Map(graph.nodes.map((node) => [node.id, node]));
+    this.tensors = new Map(graph.tensors.map((tensor) => [tensor.id, tensor]));
+    this.kernels = new Map([...before.kernels, ...after.kernels].map((k) => [k.id, k]));
+    for (const node of graph.nodes) {
+      for (const tensor of node.results) this.producers.set(tensor, node);
+      node.operands.forEach((tensor, operand) => {
+        if (tensor !== undefined) push(this.readers, tensor, { node, operand });
+      });
+    }
+    this.kernelsOf = { before: byNode(before), after: byNode(after) };
+    for (const decision of decisions) {
+      this.decisionsByEdge.set(edgeKey(decision.from, decision.to, decision.tensor), decision);
+      push(this.decisionsByNode, decision.to, decision);
+      if (this.nodes.has(decision.from)) push(this.decisionsByNode, decision.from, decision);
+    }
+  }
+
+  plan(view: View): PlanView {
+    return this.result[view];
+  }
+
+  producer(tensor: string): NodeView | undefined {
+    return this.producers.get(tensor);
+  }
+
+  readersOf(tensor: string): readonly Reader[] {
+    return this.readers.get(tensor) ?? [];
+  }
+
+  /** The kernels that hold the node: several when it is duplicated. */
+  kernelsHolding(node: string, view: View): readonly KernelView[] {
+    return this.kernelsOf[view].get(node) ?? [];
+  }
+
+  decision(from: string, to: string, tensor: string): Decision | undefined {
+    return this.decisionsByEdge.get(edgeKey(from, to, tensor));
+  }
+
+  /** Decisions of every edge that enters or leaves the node. */
+  decisionsOf(node: string): readonly Decision[] {
+    return this.decisionsByNode.get(node) ?? [];
+  }
+
+  /** A name for people: never empty. */
+  nodeName(id: string): string {
+    const node = this.nodes.get(id);
+    if (!node) return this.tensors.get(id)?.name || id;
+    if (node.name !== '') return node.name;
+    const result = node.results[0];
+    return (result === undefined ? '' : this.tensors.get(result)?.name) || node.op;
+  }
+}
+
+export function edgeKey(from: string, to: string, tensor: string): string {
+  return `${from}>${to}:${tensor}`;
+}
+
+/** Measured times, found by a kernel's structure, so that they outlive edits elsewhere. */
+export class Times {
+  private readonly byHash = new Map<string, KernelTime>();
+  readonly fusedTotal: number;
+
+  constructor(readonly profile: ProfileResult) {
+    for (const { kernels } of [profile.unfused, profile.fused])
+      for (const time of kernels) this.byHash.set(time.hash, time);
+    this.fusedTotal = profile.fused.totalUs;
+  }
+
+  of(kernel: KernelView): KernelTime | undefined {
+    return this.byHash.get(kernel.hash);
+  }
+}
+
+/** A model that is off by more than this is told so. */
+export const OFF_FACTOR = 2;
+
+export function isOff(predicted: number, measured: number): boolean {
+  return measured > predicted * OFF_FACTOR || predicted > measured * OFF_FACTOR;
+}
+
+/** The time that a kernel's heat comes from: measured if there is one. */
+export function kernelUs(kernel: KernelView, times: Times | undefined): number {
+  return times?.of(kernel)?.medianUs ?? kernel.estimatedUs;
+}
+
+function byNode(plan: PlanView): Map<string, KernelView[]> {
+  const map = new Map<string, KernelView[]>();
+  for (const kernel of plan.kernels) for (const node of kernel.nodes) push(map, node, kernel);
+  return map;
+}
+
+function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}
