@@ -4,7 +4,7 @@
  * A fill is a view of one number, so that it costs nothing where it is read.
  */
 import { DTYPES, type DType, isFloat } from '../graph/dtype';
-import { cast, constant, type Expr, indexValue, when } from '../ir/expr';
+import { cast, constant, type Expr, indexValue, unary, when } from '../ir/expr';
 import { decodeConst } from '../graph/constData';
 import {
   add,
@@ -22,12 +22,16 @@ import {
 import type { FuseArg, FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
 import {
   attrsOf,
+  computeFloat,
   dtypeAttr,
   expandView,
   fromOnnx,
   intList,
+  minus,
   optionalParam,
+  over,
   plus,
+  sizeAs,
   sizesAttr,
   sizesOf,
   tensorParam,
@@ -99,6 +103,29 @@ function integerRange(
     const v = indexValue(add(start, mul(i ?? num(0), step)), 'i32');
     return v.op === 'const' ? constant(v.value, dtype) : cast(v, dtype);
   });
+}
+
+/** A sum of cosines over a window of `size` points: what windows before a Fourier transform are. */
+function windowOp(name: string, onnx: string, weights: readonly [number, number, number]): OpDef {
+  return {
+    name,
+    onnx: [onnx],
+    lower: (ctx) => {
+      const size = ctx.sizes(0)[0] ?? num(1);
+      const dtype = dtypeAttr(ctx, 'output_datatype', 'f32');
+      const t = computeFloat(dtype);
+      const period = ctx.bool('periodic', true) ? size : sub(size, 1);
+      return ctx.pointwise([size], dtype, ([i]) => {
+        const position = cast(indexValue(i ?? num(0), 'i32'), t);
+        const turn = over(times(constant(2 * Math.PI, t), position), sizeAs(period, t));
+        const [mean, once, twice] = weights;
+        const wave = minus(constant(mean, t), times(constant(once, t), unary('cos', turn)));
+        if (twice === 0) return cast(wave, dtype);
+        const second = unary('cos', times(constant(2, t), turn));
+        return cast(plus(wave, times(constant(twice, t), second)), dtype);
+      });
+    },
+  };
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -269,4 +296,7 @@ export const creationOps: readonly OpDef[] = [
     fuse: [triangleForm('triu', true), triangleForm('tril', false)],
     lower: triangle,
   },
+  windowOp('hann_window', 'HannWindow', [0.5, 0.5, 0]),
+  windowOp('hamming_window', 'HammingWindow', [25 / 46, 21 / 46, 0]),
+  windowOp('blackman_window', 'BlackmanWindow', [0.42, 0.5, 0.08]),
 ];
