@@ -40,7 +40,7 @@ import { convertTensor, countElements, knownNumbers } from './tensors';
 import { DimNames } from './types';
 
 /** Functions that call functions multiply: no real model comes near these. */
-const MAX_NODES = 400_000;
+const MAX_NODES = 200_000;
 const MAX_CALL_DEPTH = 40;
 
 class Scope {
@@ -80,6 +80,7 @@ class Importer {
   /** Names whose numbers an op must know when compiling, though they are floats. */
   private readonly read = new Set<string>();
   private visited = 0;
+  private stopped = false;
   private assumedOpset: number | undefined;
 
   constructor(
@@ -144,6 +145,14 @@ class Importer {
       ...n,
       operands: n.operands.map((o) => this.resolve(o)),
     }));
+    // Ids that were promised to nodes which, in a faulty file, were then not made.
+    for (const n of nodes)
+      for (const o of n.operands)
+        if (o !== undefined && !this.tensors.has(o))
+          this.tensors.set(o, { id: o, name: o, role: 'result' });
+    for (const { tensor, name: output } of outputs)
+      if (!this.tensors.has(tensor))
+        this.tensors.set(tensor, { id: tensor, name: output, role: 'result' });
     return {
       format: 'onnx',
       name,
@@ -227,16 +236,16 @@ class Importer {
 
   private addNodes(nodes: readonly OnnxNode[], frame: Frame): void {
     this.visited += nodes.length;
-    if (this.visited > MAX_NODES) {
-      if (this.visited - nodes.length <= MAX_NODES)
-        this.report(
-          error(
-            'TOO_MANY_NODES',
-            `with its functions written out the graph has over ${MAX_NODES} nodes`,
-          ),
-        );
-      return;
+    if (this.visited > MAX_NODES && !this.stopped) {
+      this.stopped = true;
+      this.report(
+        error(
+          'TOO_MANY_NODES',
+          `with its functions written out the graph has over ${MAX_NODES} nodes`,
+        ),
+      );
     }
+    if (this.stopped) return;
     nodes.forEach((n, i) => {
       n.outputs.forEach((name, j) => {
         if (name === '') return;
@@ -254,6 +263,7 @@ class Importer {
   }
 
   private addNode(n: OnnxNode, id: string, frame: Frame): void {
+    if (this.stopped) return;
     const list = resolveReferences(n.attributes, frame.attributes);
     const key = functionKey(n.domain, n.opType, n.overload);
     const fn = this.functions.get(key) ?? this.functions.get(functionKey(n.domain, n.opType, ''));
@@ -473,6 +483,7 @@ class Importer {
 
   /** The results of the call become those inside it, under the names that the call gives them. */
   private bindResults(n: OnnxNode, id: string, inner: readonly string[], scope: Scope): void {
+    if (this.stopped) return;
     n.outputs.forEach((name, j) => {
       if (name === '') return;
       const outer = `${id}.${j}`;
@@ -492,8 +503,10 @@ class Importer {
         return;
       }
       this.aliases.set(outer, source);
-      const t = this.tensors.get(source);
-      if (t?.role === 'result') this.tensors.set(source, { ...t, name });
+      // Only what the call itself made: a result that is its operand keeps its name.
+      const made = this.resolve(source);
+      const t = made?.startsWith(`${id}/`) ? this.tensors.get(made) : undefined;
+      if (t?.role === 'result') this.tensors.set(t.id, { ...t, name });
     });
   }
 
