@@ -35,3 +35,5 @@ export interface Compilation {
 }
 
 export type Compile = (source: CompileSource, options?: CompileOptions) => Compilation;
+
+export { compile } from './compile';

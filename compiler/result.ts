@@ -98,9 +98,9 @@ export interface PlanView {
   readonly peakBytes: number;
 }
 
-/** Every L0 edge (producer node or graph input → consumer node) has one. */
+/** Every L0 edge (producer node → consumer node) has one. */
 export interface Decision {
-  readonly from: NodeId | TensorId;
+  readonly from: NodeId;
   readonly to: NodeId;
   readonly tensor: TensorId;
   readonly fused: boolean;
@@ -154,6 +154,8 @@ export interface DeviceProfile {
   readonly bytesPerUs: number;
   /** f32 multiply-adds count as two; flops per µs. */
   readonly flopsPerUs: number;
+  /** Invocations needed to reach those rates. */
+  readonly saturatingThreads: number;
   /** Cache that a working set may stay in between kernels, bytes. */
   readonly cacheBytes: number;
   readonly limits: AdapterLimits;
@@ -188,6 +190,12 @@ export interface BufferSpec {
   readonly role: 'input' | 'param' | 'const' | 'intermediate' | 'output' | 'scratch';
   /** Contents of constants and of parameters the file has; absent: the runner makes them up from the seed. */
   readonly data?: BufferData;
+  /** The L1 value it holds, by which it is verified and shared between plans; by default the one named as `id`, if there is one. */
+  readonly value?: string;
+  /** Made-up integers stay in [0, valueBound): they serve as indices. */
+  readonly valueBound?: number;
+  /** Made-up floats: about [-1, 1] around zero by default, or about 1 where a root or a logarithm is taken of them. */
+  readonly distribution?: 'normal' | 'positive';
 }
 
 export type BufferData =
@@ -218,5 +226,5 @@ export interface ExecPlan {
   readonly buffers: readonly BufferSpec[];
   readonly dispatches: readonly DispatchSpec[];
   /** Graph outputs: the buffer that holds each. */
-  readonly outputs: readonly { readonly name: string; readonly buffer: string }[];
+  readonly outputs: readonly { readonly name: string; readonly buffer: string; readonly shape: readonly number[] }[];
 }

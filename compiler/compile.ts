@@ -1,0 +1,291 @@
+/**
+ * The pipeline: import → lower → plan without and with fusion → result.
+ *
+ * Each stage takes the one before as a value; the result is plain data, while code and execution
+ * plans are made from the kept representations when asked for.
+ */
+import { type Diagnostic, error, info } from './diagnostics';
+import { DEFAULT_DEVICE } from './fusion/devices';
+import { decide } from './fusion/decisions';
+import { checkExpectations } from './fusion/expectations';
+import { Grouping } from './fusion/grouping';
+import { classOf, CodeCache, labelOf, nodesOf, type Plan, planView, snapshot, type ViewContext } from './fusion/plan';
+import { Policy } from './fusion/policy';
+import { Search } from './fusion/search';
+import type { DType } from './graph/dtype';
+import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
+import { importFuse } from './import/fuse';
+import { importOnnx } from './import/onnx';
+import type { Compilation, CompileOptions, CompileSource } from './index';
+import type { Program } from './ir/compute';
+import type { ValueId } from './ir/expr';
+import * as I from './ir/indexExpr';
+import { type Lowered, lowerGraph } from './ops/lower';
+import type { CompileResult, ExecPlan, NodeView, PlanView, TensorView } from './result';
+import { dtypeBytes } from './graph/dtype';
+import { emitWgsl } from './codegen/wgsl/emit';
+import { makeExecPlan } from './schedule/exec';
+
+export function compile(source: CompileSource, options: CompileOptions = {}): Compilation {
+  const now = options.now ?? ((): number => 0);
+  const stages: Record<string, number> = {};
+  const timed = <T>(stage: string, f: () => T): T => {
+    const start = now();
+    const r = f();
+    stages[stage] = now() - start;
+    return r;
+  };
+  const device = options.device ?? DEFAULT_DEVICE;
+  const f16 = device.limits.f16;
+
+  const imported = timed('import', () => importSource(source));
+  const graph = withDims(imported.graph, options.dims ?? {});
+  const lowered = timed('lower', () => lowerGraph(graph));
+  const { program } = lowered;
+  const diagnostics: Diagnostic[] = [...imported.diagnostics, ...lowered.diagnostics, ...dimDiagnostics(graph, options.dims ?? {}), ...storageDiagnostics(program, f16)];
+
+  const plans = timed('fuse', () => {
+    const policy = new Policy(graph, program, lowered.base);
+    const grouping = new Grouping(program, policy.keep);
+    const search = new Search(program, grouping, policy, { device, f16 });
+    search.mergeWithinOps();
+    const unfused = snapshot(search, 'b');
+    for (const r of policy.required) {
+      const computes = new Set<number>();
+      program.computes.forEach((c, i) => {
+        if (c.origin.some((o) => r.nodes.includes(o))) computes.add(i);
+      });
+      const verdicts = search.require([...computes]);
+      if (verdicts.length > 0) {
+        const text = verdicts.map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`).join('; ');
+        diagnostics.push(error('REQUIRED_BUT', `'${r.directive.text}' can't be one kernel: ${text}`, r.directive.range));
+      }
+    }
+    search.fuse();
+    const fused = snapshot(search, 'k');
+    return { search, unfused, fused };
+  });
+  const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
+
+  const code = new CodeCache(f16);
+  const tensorOf = tensorsByValue(graph, lowered);
+  const ctx: ViewContext = { graph, program, device, f16, code, tensorOf };
+  const { before, after } = timed('describe', () => ({
+    before: planView(ctx, plans.unfused, undefined),
+    after: planView(ctx, plans.fused, plans.unfused),
+  }));
+  const expectations = checkExpectations(graph, after, decisions);
+  diagnostics.push(...expectations.diagnostics);
+  for (const i of plans.fused.impossible) {
+    const nodes = nodesOf(program, i.members);
+    const node = graph.nodes.find((n) => n.id === nodes[0]);
+    diagnostics.push(error('NO_KERNEL', `${labelOf(graph, program, i)} can't be made a kernel on this adapter: ${i.verdicts.map((v) => v.message).join('; ')}`, node?.range, { subject: node?.id ?? '' }));
+  }
+
+  const result: CompileResult = {
+    file: source.file,
+    format: graph.format,
+    version: options.version ?? 0,
+    diagnostics,
+    dims: Object.fromEntries(graph.dims),
+    graph: {
+      name: graph.name,
+      nodes: nodeViews(graph, lowered, after, plans.unfused),
+      tensors: tensorViews(graph, lowered),
+      inputs: graph.inputs,
+      outputs: graph.outputs.map((o) => ({ name: o.name, tensor: o.tensor })),
+    },
+    before,
+    after,
+    decisions,
+    expectations: expectations.views,
+    runnable: runnable(graph, lowered, plans.fused, diagnostics),
+    device,
+    stages,
+  };
+  const find = (plan: Plan, id: string): Plan['kernels'][number] | undefined => plan.kernels.find((k) => k.id === id);
+  return {
+    result,
+    graph,
+    program,
+    kernelCode(kernel) {
+      const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
+      return k && code.code(k).map(emitWgsl);
+    },
+    execPlan(which, dims): ExecPlan {
+      const bound = new Map(program.dims);
+      for (const [name, n] of Object.entries(dims ?? {})) bound.set(name, n);
+      const plan = which === 'fused' ? plans.fused : plans.unfused;
+      return makeExecPlan(program, code.planned(plan.kernels, (k) => labelOf(graph, program, k)), bound, f16);
+    },
+  };
+}
+
+function importSource(source: CompileSource): ImportResult {
+  const file = source.file.toLowerCase();
+  if (file.endsWith('.onnx')) return importOnnx(source.bytes, source.file, source.sideFile);
+  return importFuse(decodeUtf8(source.bytes), source.file);
+}
+
+/** UTF-8 to text; malformed bytes become U+FFFD. (The compiler has no TextDecoder: it is no part of the language.) */
+export function decodeUtf8(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  let chunk: number[] = [];
+  const flush = (): void => {
+    parts.push(String.fromCodePoint(...chunk));
+    chunk = [];
+  };
+  let i = bytes.length >= 3 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
+  while (i < bytes.length) {
+    const b = bytes[i] ?? 0;
+    const need = b < 0x80 ? 0 : b >= 0xc2 && b < 0xe0 ? 1 : b >= 0xe0 && b < 0xf0 ? 2 : b >= 0xf0 && b < 0xf5 ? 3 : -1;
+    let code = need === 0 ? b : need < 0 ? 0xfffd : b & (0x3f >> need);
+    let used = 1;
+    if (need > 0) {
+      for (; used <= need; used++) {
+        const c = bytes[i + used];
+        if (c === undefined || (c & 0xc0) !== 0x80) break;
+        code = (code << 6) | (c & 0x3f);
+      }
+      const short = used <= need;
+      const least = need === 1 ? 0x80 : need === 2 ? 0x800 : 0x10000;
+      if (short || code < least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
+    }
+    chunk.push(code);
+    i += used;
+    if (chunk.length >= 4096) flush();
+  }
+  flush();
+  return parts.join('');
+}
+
+function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {
+  const dims = new Map(graph.dims);
+  for (const [name, n] of Object.entries(given)) if (dims.has(name) && Number.isInteger(n) && n >= 1) dims.set(name, n);
+  return { ...graph, dims };
+}
+
+function dimDiagnostics(graph: Graph, given: Readonly<Record<string, number>>): Diagnostic[] {
+  const out: Diagnostic[] = [];
+  for (const [name, n] of Object.entries(given)) {
+    if (!graph.dims.has(name)) {
+      const known = [...graph.dims.keys()];
+      out.push(error('UNKNOWN_DIM', `the graph has no dim named '${name}'${known.length > 0 ? `; it has ${known.join(', ')}` : '; all its shapes are plain numbers'}`));
+    } else if (!Number.isInteger(n) || n < 1) out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 1, not ${n}`));
+  }
+  return out;
+}
+
+/** Types that WGSL can't store as they are: said once per type. */
+function storageDiagnostics(program: Program, f16: boolean): Diagnostic[] {
+  const seen = new Set<DType>();
+  for (const v of program.values.values()) seen.add(v.dtype);
+  const out: Diagnostic[] = [];
+  const say = (types: readonly DType[], text: (t: DType) => string): void => {
+    for (const t of types) if (seen.has(t)) out.push(info('STORAGE_TYPE', text(t)));
+  };
+  say(['i64', 'u64'], (t) => `${t} tensors are stored in 32 bits on the GPU, which has no 64-bit integers: half the memory, and values beyond 32 bits wrap`);
+  say(['f64'], (t) => `${t} tensors are stored as f32 on the GPU, which has no 64-bit floats: half the memory, and about 7 significant digits`);
+  say(['i8', 'u8', 'bool'], (t) => `${t} tensors are stored in 32 bits an element on the GPU: four times the memory`);
+  say(['i16', 'u16'], (t) => `${t} tensors are stored in 32 bits an element on the GPU: twice the memory`);
+  say(['bf16'], (t) => `${t} tensors are stored and computed as f32 on the GPU: twice the memory, and more precise than on hardware that has ${t}`);
+  if (!f16) say(['f16'], (t) => `${t} tensors are stored and computed as f32 here: this adapter (or device profile) lacks shader-f16; twice the memory`);
+  return out;
+}
+
+function tensorsByValue(graph: Graph, lowered: Lowered): Map<ValueId, TensorId> {
+  const out = new Map<ValueId, TensorId>();
+  for (const t of graph.tensors.keys()) {
+    const v = lowered.base.get(t);
+    // The first tensor, in the file's order, that the value stands for: views of it come later.
+    if (v !== undefined && !out.has(v)) out.set(v, t);
+  }
+  for (const t of graph.tensors.keys()) out.set(t, t);
+  for (const o of graph.outputs) out.set(`${o.tensor}.out`, o.tensor);
+  return out;
+}
+
+function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
+  const bind = (s: string): number | undefined => graph.dims.get(s);
+  const out: TensorView[] = [];
+  for (const t of graph.tensors.values()) {
+    const type = lowered.types.get(t.id) ?? t.type;
+    const shape = type?.shape ?? [];
+    const elements = type ? shape.reduce((p, d) => p * I.evaluate(d, bind), 1) : 0;
+    out.push({
+      id: t.id,
+      name: t.name,
+      dtype: type?.dtype ?? 'f32',
+      shape: type ? shape.map((d) => I.constOf(d) ?? I.printIndex(d)) : ['?'],
+      elements,
+      bytes: type ? elements * dtypeBytes(type.dtype) : 0,
+      role: t.role,
+      ...(t.range ? { range: t.range } : {}),
+    });
+  }
+  return out;
+}
+
+function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Plan): NodeView[] {
+  const kernelOf = new Map<NodeId, string>();
+  for (const k of after.kernels) for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
+  const flops = new Map<NodeId, number>();
+  for (const k of unfused.kernels) {
+    const nodes = nodesOf(lowered.program, k.members);
+    const n = nodes[0];
+    if (n !== undefined) flops.set(n, (flops.get(n) ?? 0) + k.scheduled.features.flops);
+  }
+  const classes = new Map<NodeId, NodeView['indexClass']>();
+  const rank = ['elementwise', 'broadcast', 'injective', 'gather', 'stencil', 'reduction', 'contraction'];
+  for (const c of lowered.program.computes) {
+    const k = classOf(lowered.program, c);
+    for (const o of c.origin) {
+      const old = classes.get(o);
+      if (old === undefined || rank.indexOf(k) > rank.indexOf(old)) classes.set(o, k);
+    }
+  }
+  return graph.nodes.map((n) => {
+    const kernel = kernelOf.get(n.id);
+    const indexClass = classes.get(n.id);
+    const unsupported = lowered.unsupported.get(n.id);
+    return {
+      id: n.id,
+      op: n.op,
+      sourceOp: n.sourceOp,
+      name: n.name,
+      kind: lowered.kinds.get(n.id) ?? 'opaque',
+      operands: n.operands,
+      results: n.results,
+      attrs: attrText(n.attrs),
+      flops: flops.get(n.id) ?? 0,
+      ...(n.range ? { range: n.range } : {}),
+      ...(kernel !== undefined ? { kernel } : {}),
+      ...(indexClass !== undefined ? { indexClass } : {}),
+      ...(unsupported !== undefined ? { unsupported } : {}),
+    };
+  });
+}
+
+function attrText(attrs: Graph['nodes'][number]['attrs']): string {
+  const parts: string[] = [];
+  for (const [k, v] of Object.entries(attrs)) {
+    if (v === undefined || k === 'opset') continue;
+    if (typeof v === 'object' && 'tensor' in v) parts.push(`${k}=<tensor>`);
+    else if (typeof v === 'object') parts.push(`${k}=[${v.slice(0, 8).join(', ')}${v.length > 8 ? ', …' : ''}]`);
+    else parts.push(`${k}=${typeof v === 'number' && !Number.isInteger(v) ? Number(v.toPrecision(6)) : v}`);
+  }
+  return parts.join(', ');
+}
+
+function runnable(graph: Graph, lowered: Lowered, plan: Plan, diagnostics: readonly Diagnostic[]): CompileResult['runnable'] {
+  const ops = [...lowered.unsupported.keys()];
+  if (ops.length > 0) {
+    const names = [...new Set(ops.map((id) => graph.nodes.find((n) => n.id === id)?.sourceOp ?? id))];
+    return { ok: false, reason: `${ops.length === 1 ? 'one op is' : `${ops.length} ops are`} not analysed (${names.slice(0, 5).join(', ')}${names.length > 5 ? '…' : ''})` };
+  }
+  if (plan.impossible.length > 0) return { ok: false, reason: 'some ops can’t be made kernels on this adapter' };
+  const fault = diagnostics.find((d) => d.severity === 'error' && d.code !== 'EXPECTATION_FAILED' && d.code !== 'REQUIRED_BUT');
+  if (fault) return { ok: false, reason: fault.message };
+  if (graph.outputs.length === 0) return { ok: false, reason: 'the graph has no outputs' };
+  return { ok: true };
+}

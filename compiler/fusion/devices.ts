@@ -1,0 +1,84 @@
+/**
+ * Shipped device profiles: round figures for kinds of adapters, used until one has been measured.
+ *
+ * Rates are what well-written kernels reach, not data-sheet peaks. Limits are WebGPU's defaults; the
+ * runner replaces them by the queried ones.
+ */
+import type { AdapterLimits, DeviceProfile } from '../result';
+
+export const DEFAULT_LIMITS: AdapterLimits = {
+  maxStorageBuffersPerShaderStage: 8,
+  maxStorageBufferBindingSize: 134217728,
+  maxBufferSize: 268435456,
+  maxComputeWorkgroupStorageSize: 16384,
+  maxComputeInvocationsPerWorkgroup: 256,
+  maxComputeWorkgroupSizeX: 256,
+  maxComputeWorkgroupsPerDimension: 65535,
+  f16: false,
+  subgroups: false,
+};
+
+const MIB = 1 << 20;
+
+export const DEVICES: readonly DeviceProfile[] = [
+  {
+    name: 'integrated',
+    source: 'shipped',
+    software: false,
+    launchUs: 8,
+    bytesPerUs: 60_000,
+    flopsPerUs: 1_500_000,
+    saturatingThreads: 8_192,
+    cacheBytes: 4 * MIB,
+    limits: DEFAULT_LIMITS,
+  },
+  {
+    name: 'discrete',
+    source: 'shipped',
+    software: false,
+    launchUs: 6,
+    bytesPerUs: 400_000,
+    flopsPerUs: 10_000_000,
+    saturatingThreads: 65_536,
+    cacheBytes: 32 * MIB,
+    limits: DEFAULT_LIMITS,
+  },
+  {
+    name: 'datacenter',
+    source: 'shipped',
+    software: false,
+    launchUs: 6,
+    bytesPerUs: 2_500_000,
+    flopsPerUs: 40_000_000,
+    saturatingThreads: 270_000,
+    cacheBytes: 50 * MIB,
+    limits: DEFAULT_LIMITS,
+  },
+  {
+    name: 'software',
+    source: 'shipped',
+    software: true,
+    launchUs: 60,
+    bytesPerUs: 3_000,
+    flopsPerUs: 12_000,
+    saturatingThreads: 8,
+    cacheBytes: MIB,
+    limits: { ...DEFAULT_LIMITS, maxStorageBuffersPerShaderStage: 12, maxComputeWorkgroupStorageSize: 32768, maxStorageBufferBindingSize: 1073741824, maxBufferSize: 1073741824 },
+  },
+];
+
+export const DEFAULT_DEVICE: DeviceProfile = {
+  name: 'integrated',
+  source: 'shipped',
+  software: false,
+  launchUs: 8,
+  bytesPerUs: 60_000,
+  flopsPerUs: 1_500_000,
+  saturatingThreads: 8_192,
+  cacheBytes: 4 * MIB,
+  limits: DEFAULT_LIMITS,
+};
+
+export function deviceByName(name: string): DeviceProfile | undefined {
+  return DEVICES.find((d) => d.name === name);
+}

@@ -1,0 +1,295 @@
+/**
+ * L2: the finished plan: kernels in execution order, each with its schedule, its price and its name.
+ */
+import { storageBytes, storageOf } from '../graph/dtype';
+import type { Graph, NodeId, TensorId } from '../graph/graph';
+import type { Compute, Program } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { DeviceProfile, IndexClass, KernelView, PlanView } from '../result';
+import { foldGrid, type PlannedKernel } from '../schedule/exec';
+import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
+import type { KernelIr } from '../schedule/kernelIr';
+import { buildKernel, contractionDims, isContraction, kernelTimeUs, type Scheduled } from '../schedule/schedule';
+import { structuralHash } from './hash';
+import type { Search } from './search';
+import type { Pattern, Verdict } from './verdicts';
+
+export interface PlanKernel {
+  readonly id: string;
+  readonly members: readonly number[];
+  readonly spec: GroupSpec;
+  readonly scheduled: Scheduled;
+}
+
+export interface Plan {
+  readonly kernels: readonly PlanKernel[];
+  /** The kernels that each compute is in. */
+  readonly kernelsOf: ReadonlyMap<number, readonly PlanKernel[]>;
+  /** Groups that no template can run, with the reasons. */
+  readonly impossible: readonly { readonly members: readonly number[]; readonly verdicts: readonly Verdict[] }[];
+}
+
+export function snapshot(search: Search, prefix: string): Plan {
+  const kernels: PlanKernel[] = [];
+  const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
+  const kernelsOf = new Map<number, PlanKernel[]>();
+  for (const g of search.grouping.ordered()) {
+    const s = search.schedule(g.id);
+    if (!s.ok) {
+      impossible.push({ members: g.members, verdicts: s.verdicts });
+      continue;
+    }
+    const k: PlanKernel = { id: `${prefix}${kernels.length}`, members: g.members, spec: search.grouping.spec(g.members), scheduled: s.value };
+    kernels.push(k);
+    for (const m of g.members) {
+      const list = kernelsOf.get(m);
+      if (list) list.push(k);
+      else kernelsOf.set(m, [k]);
+    }
+  }
+  return { kernels, kernelsOf, impossible };
+}
+
+/** Code of kernels, built when first asked for. */
+export class CodeCache {
+  private readonly built = new Map<string, readonly KernelIr[]>();
+  constructor(private readonly f16: boolean) {}
+  code(k: PlanKernel): readonly KernelIr[] {
+    const known = this.built.get(k.id);
+    if (known) return known;
+    const code = [buildKernel(k.id, k.spec, k.scheduled.schedule, this.f16)];
+    this.built.set(k.id, code);
+    return code;
+  }
+  planned(kernels: readonly PlanKernel[], label: (k: PlanKernel) => string): PlannedKernel[] {
+    return kernels.map((k) => ({ id: k.id, label: label(k), code: this.code(k) }));
+  }
+}
+
+export function nodesOf(program: Program, members: readonly number[]): NodeId[] {
+  const out = new Set<NodeId>();
+  for (const m of members) for (const o of program.computes[m]?.origin ?? []) out.add(o);
+  return [...out];
+}
+
+// ---------------------------------------------------------------------------------------------
+// Names
+
+export function patternOf(program: Program, k: PlanKernel): Pattern {
+  const members = k.spec.members;
+  const nodes = nodesOf(program, k.members);
+  if (nodes.length <= 1) return 'single';
+  const contractions = members.filter(isContraction);
+  const reductions = members.filter((m) => m.monoid);
+  if (contractions.length >= 2 && reductions.length >= 4 && contractions.some((c) => reaches(members, contractions[0], c))) return 'attention';
+  const main = contractions[0] ?? reductions[0];
+  if (!main) {
+    if (k.spec.outputs.length > 1) return connected(members) ? 'multi-output' : 'horizontal';
+    return 'pointwise';
+  }
+  const reductive = new Set(reductions.flatMap((r) => r.origin));
+  const before = dependenciesOf(members, reductions);
+  const pointwise = members.filter((m) => !m.monoid && !m.origin.some((o) => reductive.has(o)));
+  const into = pointwise.some((m) => before.has(m.value));
+  const after = pointwise.some((m) => !before.has(m.value));
+  if (reductive.size > 1 && !connected(members)) return 'horizontal';
+  if (reductive.size > 1) return 'composite';
+  if (contractions.length > 0) return after ? 'epilogue' : 'prologue';
+  if (into && after) return 'composite';
+  return into ? 'into-reduction' : 'after-reduction';
+}
+
+/** Values that some of `roots` need. */
+function dependenciesOf(members: readonly Compute[], roots: readonly Compute[]): Set<ValueId> {
+  const need = new Set<ValueId>();
+  const wanted = new Set(roots.map((r) => r.value));
+  for (const m of [...members].reverse()) {
+    if (!wanted.has(m.value) && !need.has(m.value)) continue;
+    visitLoads(m.body, (l) => need.add(l.value));
+  }
+  return need;
+}
+
+function reaches(members: readonly Compute[], from: Compute | undefined, to: Compute): boolean {
+  return from !== undefined && from !== to && dependenciesOf(members, [to]).has(from.value);
+}
+
+/** Whether the members hang together by values of the group. */
+function connected(members: readonly Compute[]): boolean {
+  const parent = new Map<ValueId, ValueId>(members.map((m) => [m.value, m.value]));
+  const find = (v: ValueId): ValueId => {
+    let x = v;
+    for (let p = parent.get(x); p !== undefined && p !== x; p = parent.get(x)) x = p;
+    return x;
+  };
+  for (const m of members) {
+    visitLoads(m.body, (l) => {
+      if (parent.has(l.value)) parent.set(find(l.value), find(m.value));
+    });
+  }
+  return new Set(members.map((m) => find(m.value))).size <= 1;
+}
+
+export function labelOf(graph: Graph, program: Program, k: { readonly members: readonly number[] }): string {
+  const byId = new Map(graph.nodes.map((n) => [n.id, n]));
+  const ops = nodesOf(program, k.members).map((n) => byId.get(n)?.op ?? 'copy');
+  const runs: { op: string; n: number }[] = [];
+  for (const op of ops) {
+    const last = runs[runs.length - 1];
+    if (last?.op === op) last.n++;
+    else runs.push({ op, n: 1 });
+  }
+  const text = runs.map((r) => (r.n > 1 ? `${r.op} ×${r.n}` : r.op));
+  return text.length <= 6 ? text.join(' + ') : `${text.slice(0, 5).join(' + ')} + ${text.length - 5} more`;
+}
+
+/** The class of a compute, from its maps alone. */
+export function classOf(program: Program, c: Compute): IndexClass {
+  if (isContraction(c) || contractionDims(c)) return 'contraction';
+  let gather = false;
+  let injective = false;
+  let broadcast = false;
+  let stencil = false;
+  visitLoads(c.body, (l) => {
+    const shape = program.values.get(l.value)?.shape ?? [];
+    let vars = 0;
+    let plain = l.index.length === c.dims.length;
+    l.index.forEach((e, i) => {
+      let both = 0;
+      I.visitAtoms(e, (a) => {
+        if (a.kind === 'dyn') gather = true;
+        if (a.kind === 'var') {
+          vars++;
+          both |= a.name.startsWith('r') ? 2 : 1;
+        }
+      });
+      if (both === 3) stencil = true;
+      if (e.key !== `d${i}` && !I.isConst(shape[i] ?? I.num(0), 1)) plain = false;
+    });
+    if (vars < c.dims.filter((d) => !I.isConst(d.extent, 1)).length) broadcast = true;
+    else if (!plain) injective = true;
+  });
+  if (stencil) return 'stencil';
+  if (c.monoid) return 'reduction';
+  if (gather) return 'gather';
+  if (injective) return 'injective';
+  return broadcast ? 'broadcast' : 'elementwise';
+}
+
+// ---------------------------------------------------------------------------------------------
+// Views
+
+export interface ViewContext {
+  readonly graph: Graph;
+  readonly program: Program;
+  readonly device: DeviceProfile;
+  readonly f16: boolean;
+  readonly code: CodeCache;
+  /** L0 tensors that an L1 value stands for. */
+  readonly tensorOf: ReadonlyMap<ValueId, TensorId>;
+}
+
+export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | undefined): KernelView {
+  const { program, device } = ctx;
+  const f = k.scheduled.features;
+  const time = kernelTimeUs(f, device);
+  const tensors = (values: Iterable<ValueId>): TensorId[] => [...new Set([...values].map((v) => ctx.tensorOf.get(v) ?? v))];
+  const outputs = new Set(k.spec.outputs);
+  const inputs = [...f.bytesOf.keys()].filter((v) => !outputs.has(v));
+  const nodes = nodesOf(program, k.members);
+  let alone: PlanKernel[] = [];
+  if (unfused) {
+    const parts = new Set<PlanKernel>();
+    for (const m of k.members) for (const p of unfused.kernelsOf.get(m) ?? []) parts.add(p);
+    alone = [...parts];
+  }
+  const aloneUs = alone.reduce((s, p) => s + kernelTimeUs(p.scheduled.features, device).us, 0);
+  const aloneBytes = alone.reduce((s, p) => s + p.scheduled.features.bytesRead + p.scheduled.features.bytesWritten, 0);
+  const fused = alone.length > 1;
+  const schedule = k.scheduled.schedule;
+  const params: Record<string, number | string> =
+    schedule.kind === 'row'
+      ? { threads: schedule.params.threads, rows: schedule.params.rows, unrolled: schedule.params.unrolled }
+      : {
+          workgroup: schedule.params.workgroup,
+          tile: schedule.params.tile.kind === 'linear' ? schedule.params.tile.size : schedule.params.tile.sizes.join('×'),
+        };
+  const invocations = schedule.kind === 'row' ? schedule.params.threads * schedule.params.rows : schedule.params.workgroup;
+  const notes: Verdict[] = [];
+  if (fused && aloneUs > 0 && time.us > 0.9 * aloneUs) {
+    const gain = Math.max(0, 100 * (1 - time.us / aloneUs));
+    notes.push({
+      code: 'COMPUTE_BOUND',
+      nodes,
+      quantity: Math.round(gain * 10) / 10,
+      limit: 10,
+      unit: '% saved',
+      limitSource: 'cost model',
+      message: `arithmetic takes ${time.computeUs.toFixed(1)} µs and memory ${time.memoryUs.toFixed(1)} µs: the kernel is bound by arithmetic, so fusing saves only ${gain.toFixed(1)} % of ${aloneUs.toFixed(1)} µs`,
+      counterfactual: 'would gain more if the product were smaller against the tensors that it reads and writes',
+      confidence: 'modelled',
+    });
+  }
+  return {
+    id: k.id,
+    hash: structuralHash(k.spec, JSON.stringify(params)),
+    label: labelOf(ctx.graph, program, k),
+    pattern: patternOf(program, k),
+    template: schedule.kind === 'loop' && schedule.contraction ? 'contraction' : schedule.kind,
+    nodes,
+    inputs: tensors(inputs),
+    outputs: tensors(outputs),
+    bytesRead: f.bytesRead,
+    bytesWritten: f.bytesWritten,
+    flops: f.flops,
+    estimatedUs: time.us,
+    bound: time.bound,
+    dispatches: 1,
+    savedBytes: fused ? Math.max(0, aloneBytes - f.bytesRead - f.bytesWritten) : 0,
+    savedLaunches: fused ? alone.length - 1 : 0,
+    estimatedUnfusedUs: fused ? aloneUs : time.us,
+    notes,
+    workgroup: [invocations, 1, 1],
+    grid: foldGrid(Math.max(0, Math.ceil(f.threads / invocations))),
+    schedule: params,
+  };
+}
+
+export function planView(ctx: ViewContext, plan: Plan, unfused: Plan | undefined): PlanView {
+  const kernels = plan.kernels.map((k) => kernelView(ctx, k, unfused));
+  const sum = (g: (k: KernelView) => number): number => kernels.reduce((s, k) => s + g(k), 0);
+  return {
+    kernels,
+    bytesRead: sum((k) => k.bytesRead),
+    bytesWritten: sum((k) => k.bytesWritten),
+    flops: sum((k) => k.flops),
+    estimatedUs: sum((k) => k.estimatedUs),
+    peakBytes: peakBytes(ctx, plan),
+  };
+}
+
+/** Greatest sum of live intermediates and outputs, with each freed after its last reader; inputs and parameters stay. */
+function peakBytes(ctx: ViewContext, plan: Plan): number {
+  const { program } = ctx;
+  const bytes = (v: ValueId): number => {
+    const value = program.values.get(v);
+    return value ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16)) : 0;
+  };
+  const last = new Map<ValueId, number>();
+  plan.kernels.forEach((k, i) => {
+    for (const v of k.scheduled.features.bytesOf.keys()) last.set(v, i);
+  });
+  for (const o of program.outputs) last.set(o.value, plan.kernels.length);
+  let live = 0;
+  for (const v of program.values.values()) if (v.role !== 'computed') live += bytes(v.id);
+  let peak = live;
+  const ends = new Map<number, ValueId[]>();
+  for (const [v, i] of last) ends.set(i, [...(ends.get(i) ?? []), v]);
+  plan.kernels.forEach((k, i) => {
+    for (const o of k.spec.outputs) live += bytes(o);
+    peak = Math.max(peak, live);
+    for (const v of ends.get(i) ?? []) if (program.values.get(v)?.role === 'computed') live -= bytes(v);
+  });
+  return peak;
+}

@@ -1,0 +1,117 @@
+/**
+ * Policy: what the user asked of the plan, as constraints on merges.
+ *
+ * `nofuse a -> b` keeps the ops at the two ends of an edge in different kernels; `fuse a, b` makes
+ * one kernel of them or reports why not; `materialize a` keeps a in memory; `recompute a` copies it
+ * into each of its consumers.
+ */
+import type { Directive, Graph, NodeId, TensorId } from '../graph/graph';
+import type { Program } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
+import type { Verdict } from './verdicts';
+
+interface Cut {
+  readonly from: NodeId;
+  readonly to: NodeId;
+  readonly source: string;
+  readonly line: number | undefined;
+}
+
+export class Policy {
+  /** Values to keep in memory. */
+  readonly keep = new Set<ValueId>();
+  /** Nodes that must be one kernel, per directive. */
+  readonly required: { readonly directive: Directive; readonly nodes: readonly NodeId[] }[] = [];
+  private readonly cuts: Cut[] = [];
+  private readonly recompute = new Set<NodeId>();
+  private readonly producer = new Map<TensorId, NodeId>();
+  private readonly nameOf = new Map<NodeId, string>();
+
+  constructor(
+    graph: Graph,
+    private readonly program: Program,
+    base: ReadonlyMap<TensorId, ValueId>,
+  ) {
+    for (const n of graph.nodes) {
+      for (const r of n.results) this.producer.set(r, n.id);
+      const result = n.results[0] === undefined ? undefined : graph.tensors.get(n.results[0])?.name;
+      this.nameOf.set(n.id, n.name || result || n.sourceOp);
+    }
+    const readers = new Map<TensorId, NodeId[]>();
+    for (const n of graph.nodes) {
+      for (const o of n.operands) {
+        if (o === undefined) continue;
+        const list = readers.get(o);
+        if (list) list.push(n.id);
+        else readers.set(o, [n.id]);
+      }
+    }
+    for (const o of program.outputs) this.keep.add(o.value);
+    for (const d of graph.directives) {
+      switch (d.kind) {
+        case 'materialize': {
+          const v = base.get(d.value);
+          if (v !== undefined) this.keep.add(v);
+          break;
+        }
+        case 'nofuse': {
+          const from = this.producer.get(d.from);
+          const to = this.producer.get(d.to);
+          if (from !== undefined && to !== undefined) this.cuts.push({ from, to, source: d.text, line: d.range?.start.line });
+          break;
+        }
+        case 'fuse':
+          this.required.push({ directive: d, nodes: d.values.flatMap((v) => this.producer.get(v) ?? []) });
+          break;
+        case 'recompute': {
+          const n = this.producer.get(d.value);
+          if (n !== undefined) this.recompute.add(n);
+          break;
+        }
+        case 'expect':
+        case 'schedule':
+          break;
+      }
+    }
+  }
+
+  names(nodes: readonly NodeId[]): string {
+    const names = [...new Set(nodes.map((n) => this.nameOf.get(n) ?? n))];
+    return names.length <= 3 ? names.join(', ') : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`;
+  }
+
+  private origins(members: readonly number[]): Set<NodeId> {
+    const out = new Set<NodeId>();
+    for (const m of members) for (const o of this.program.computes[m]?.origin ?? []) out.add(o);
+    return out;
+  }
+
+  allows(a: readonly number[], b: readonly number[]): boolean {
+    return this.cuts.length === 0 || this.verdicts(a, b).length === 0;
+  }
+
+  verdicts(a: readonly number[], b: readonly number[]): Verdict[] {
+    if (this.cuts.length === 0) return [];
+    const x = this.origins(a);
+    const y = this.origins(b);
+    const both = (c: Cut): boolean => (x.has(c.from) && y.has(c.to)) || (y.has(c.from) && x.has(c.to));
+    return this.cuts.filter(both).map((c) => ({
+      code: 'FORBIDDEN' as const,
+      nodes: [c.from, c.to],
+      limitSource: c.line === undefined ? c.source : `line ${c.line + 1}`,
+      message: `'${c.source}' keeps ${this.names([c.from])} and ${this.names([c.to])} in different kernels`,
+      counterfactual: 'would be considered without that line',
+      confidence: 'proved' as const,
+    }));
+  }
+
+  mayRecompute(members: readonly number[]): boolean {
+    return members.length > 0;
+  }
+
+  mustRecompute(members: readonly number[]): boolean {
+    if (this.recompute.size === 0) return false;
+    for (const o of this.origins(members)) if (this.recompute.has(o)) return true;
+    return false;
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * From a plan to what a runner executes: buffers and dispatches, with symbolic dims bound.
+ */
+import { type DType, storageBytes, storageOf } from '../graph/dtype';
+import { emitWgsl } from '../codegen/wgsl/emit';
+import type { Program, Value } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { BufferSpec, DispatchSpec, ExecPlan } from '../result';
+import type { KernelIr } from './kernelIr';
+
+export interface PlannedKernel {
+  readonly id: string;
+  readonly label: string;
+  /** One per dispatch. */
+  readonly code: readonly KernelIr[];
+}
+
+/** WebGPU's own limit on workgroups along one dim of the grid. */
+const GRID_LIMIT = 65535;
+
+/** Folds a flat count of workgroups over two grid dims; the kernel undoes it. */
+export function foldGrid(count: number): [number, number, number] {
+  if (count <= GRID_LIMIT) return [count, 1, 1];
+  const y = Math.ceil(count / GRID_LIMIT);
+  return [Math.ceil(count / y), y, 1];
+}
+
+export function bufferSpec(v: Value, dims: ReadonlyMap<string, number>, f16: boolean, role: BufferSpec['role']): BufferSpec {
+  const shape = v.shape.map((d) => I.evaluate(d, (s) => dims.get(s)));
+  const elements = shape.reduce((a, b) => a * b, 1);
+  const storage = storageOf(v.dtype, f16);
+  return {
+    id: v.id,
+    name: v.name,
+    dtype: v.dtype satisfies DType,
+    storage,
+    shape,
+    elements,
+    bytes: Math.max(4, Math.ceil((elements * storageBytes(storage)) / 4) * 4),
+    role,
+    ...(v.data ? { data: v.data } : {}),
+  };
+}
+
+export function makeExecPlan(program: Program, kernels: readonly PlannedKernel[], dims: ReadonlyMap<string, number>, f16: boolean): ExecPlan {
+  const outputs = new Set(program.outputs.map((o) => o.value));
+  const buffers = new Map<ValueId, BufferSpec>();
+  const use = (id: ValueId): void => {
+    if (buffers.has(id)) return;
+    const v = program.values.get(id);
+    if (!v) throw new Error(`no value ${id}`);
+    const role = v.role === 'computed' ? (outputs.has(id) ? 'output' : 'intermediate') : v.role === 'opaque' ? 'intermediate' : v.role;
+    buffers.set(id, bufferSpec(v, dims, f16, role));
+  };
+  const dispatches: DispatchSpec[] = [];
+  for (const k of kernels) {
+    for (const ir of k.code) {
+      for (const b of ir.buffers) use(b.value);
+      const count = I.evaluate(ir.workgroups, (s) => dims.get(s));
+      // Nothing to compute: every result is empty.
+      if (count <= 0) continue;
+      dispatches.push({
+        kernel: k.id,
+        label: k.label,
+        wgsl: emitWgsl(ir),
+        entryPoint: 'main',
+        bindings: ir.buffers.map((b) => ({ buffer: b.value, access: b.access })),
+        uniforms: ir.symbols.map((s) => dims.get(s) ?? 1),
+        workgroups: foldGrid(count),
+      });
+    }
+  }
+  for (const o of program.outputs) use(o.value);
+  return {
+    buffers: [...buffers.values()],
+    dispatches,
+    outputs: program.outputs.map((o) => ({ name: o.name, buffer: o.value, shape: o.shape.map((d) => I.evaluate(d, (s) => dims.get(s))) })),
+  };
+}

@@ -1,0 +1,276 @@
+/**
+ * What a built kernel does, counted on its L3: operations, memory touched, registers.
+ *
+ * Bytes are *footprints*: each element of a value that the kernel touches counts once, however often
+ * it is read (what a cache that works would move). Operations count once per execution: trips of the
+ * enclosing loops times the invocations.
+ */
+import { storageBytes, storageOf } from '../graph/dtype';
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
+import type { Builder, Point } from './builder';
+import { bound, type GroupSpec } from './group';
+import type { KernelIr, KExpr, Stmt } from './kernelIr';
+
+export interface Features {
+  /** Arithmetic on floats (a multiply-add is two), once per execution. */
+  readonly flops: number;
+  /** Cost-weighted operations: transcendental functions, divisions, index arithmetic, loads and barriers included. */
+  readonly work: number;
+  readonly threads: number;
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  readonly bytesOf: ReadonlyMap<ValueId, number>;
+  readonly buffers: number;
+  readonly sharedBytes: number;
+  /** Values live at once in an invocation, at most: 32-bit registers. */
+  readonly registers: number;
+  /** Statements: a measure of code size. */
+  readonly size: number;
+  /** Reductions evaluated more often than they have elements: value and factor. */
+  readonly repeated: readonly { readonly value: ValueId; readonly factor: number }[];
+  /** Reads whose neighbouring invocations are far apart in memory: share of all reads, 0…1. */
+  readonly scattered: number;
+}
+
+/** Weights in units of one add. */
+const UNARY_WEIGHT: Readonly<Record<string, number>> = {
+  exp: 8, expm1: 12, log: 8, log1p: 12, sqrt: 6, rsqrt: 4, recip: 4, sin: 12, cos: 12, tan: 16, asin: 20, acos: 20, atan: 20,
+  sinh: 16, cosh: 16, tanh: 14, asinh: 20, acosh: 20, atanh: 20, erf: 24,
+};
+
+export function unaryWeight(fn: string): number {
+  return UNARY_WEIGHT[fn] ?? 1;
+}
+
+const LOAD_WEIGHT = 3;
+const BARRIER_WEIGHT = 40;
+
+export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: boolean): Features {
+  const { program } = group;
+  const at = (e: IndexExpr): number => bound(program, e);
+  const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
+  const threads = at(ir.workgroups) * invocations;
+  const c = { flops: 0, work: 0, size: 0, live: 0, most: 0, reads: 0, far: 0 };
+  const stmts = (list: readonly Stmt[], times: number): void => {
+    const before = c.live;
+    for (const s of list) {
+      c.size++;
+      switch (s.s) {
+        case 'let':
+          expr(s.expr, times);
+          c.live++;
+          break;
+        case 'load':
+        case 'loadVec': {
+          c.work += times * LOAD_WEIGHT;
+          c.live += s.s === 'loadVec' ? 4 : 1;
+          expr(s.index, times);
+          c.reads += times;
+          break;
+        }
+        case 'var':
+          expr(s.init, times);
+          c.live++;
+          break;
+        case 'set':
+          expr(s.expr, times);
+          break;
+        case 'for':
+          stmts(s.body, times * Math.max(0, at(s.trips)));
+          c.work += times * 2 * Math.max(0, at(s.trips));
+          break;
+        case 'if':
+          expr(s.cond, times);
+          stmts(s.then, times);
+          stmts(s.else, times);
+          break;
+        case 'store':
+          c.work += times * LOAD_WEIGHT;
+          expr(s.value, times);
+          break;
+        case 'storeVec':
+          c.work += times * LOAD_WEIGHT;
+          for (const v of s.values) expr(v, times);
+          break;
+        case 'setShared':
+          c.work += times * 2;
+          break;
+        case 'barrier':
+          c.work += times * BARRIER_WEIGHT;
+          break;
+        case 'exitUnless':
+        case 'comment':
+          break;
+      }
+      c.most = Math.max(c.most, c.live);
+    }
+    c.live = before;
+  };
+  const expr = (e: KExpr, times: number): void => {
+    switch (e.k) {
+      case 'lit':
+      case 'ref':
+      case 'sym':
+        return;
+      case 'unary': {
+        if (e.type === 'f32') c.flops += times;
+        c.work += times * unaryWeight(e.fn);
+        expr(e.a, times);
+        return;
+      }
+      case 'binary': {
+        if (e.a.type === 'f32') c.flops += times;
+        c.work += times * (e.fn === 'div' ? 4 : e.fn === 'pow' ? 20 : 1);
+        expr(e.a, times);
+        expr(e.b, times);
+        return;
+      }
+      case 'int':
+        c.work += times * (e.fn === 'idiv' || e.fn === 'imod' ? 2 : 0.5);
+        expr(e.a, times);
+        expr(e.b, times);
+        return;
+      case 'floor':
+        c.work += times * 4;
+        expr(e.a, times);
+        expr(e.b, times);
+        return;
+      case 'select':
+        c.work += times;
+        expr(e.cond, times);
+        expr(e.then, times);
+        expr(e.else, times);
+        return;
+      case 'convert':
+      case 'narrow':
+        c.work += times;
+        expr(e.a, times);
+        return;
+      case 'within':
+        c.work += times * 2;
+        expr(e.a, times);
+        return;
+      case 'all':
+        for (const t of e.terms) expr(t, times);
+        return;
+      case 'lane':
+        return;
+      case 'shared':
+        c.work += times * 2;
+        return;
+    }
+  };
+  stmts(ir.body, threads);
+
+  // Footprints.
+  const points = new Map<ValueId, Point[]>();
+  for (const a of b.accesses) {
+    const list = points.get(a.value);
+    if (a.point) {
+      if (list) list.push(a.point);
+      else points.set(a.value, [a.point]);
+    }
+  }
+  const bytesOf = new Map<ValueId, number>();
+  let bytesRead = 0;
+  let bytesWritten = 0;
+  for (const [value, list] of points) {
+    const v = program.values.get(value);
+    if (!v) continue;
+    const bytes = footprint(program.dims, v.shape, list) * storageBytes(storageOf(v.dtype, f16));
+    bytesOf.set(value, bytes);
+    if (b.stores.has(value)) bytesWritten += bytes;
+    else bytesRead += bytes;
+  }
+
+  const repeated: { value: ValueId; factor: number }[] = [];
+  const evaluations = new Map<ValueId, number>();
+  for (const d of b.serial) {
+    let n = threads;
+    for (const l of d.loops) {
+      const atom = l.terms[0]?.factors[0];
+      if (atom?.kind === 'var') n *= Math.max(1, at(atom.extent));
+    }
+    evaluations.set(d.value, (evaluations.get(d.value) ?? 0) + n);
+  }
+  for (const [value, n] of evaluations) {
+    const v = program.values.get(value);
+    if (!v) continue;
+    let elements = 1;
+    for (const d of v.shape) elements *= Math.max(1, at(d));
+    // The last workgroup's idle invocations don't count.
+    const factor = n / (Math.ceil(elements / invocations) * invocations);
+    if (factor > 1.5) repeated.push({ value, factor: n / elements });
+  }
+  return {
+    flops: c.flops,
+    work: c.work,
+    threads,
+    bytesRead,
+    bytesWritten,
+    bytesOf,
+    buffers: ir.buffers.length,
+    sharedBytes: ir.shared.reduce((s, a) => s + 4 * a.length, 0),
+    registers: c.most,
+    size: c.size,
+    repeated,
+    scattered: c.reads > 0 ? c.far / c.reads : 0,
+  };
+}
+
+/** Distinct elements that reads at the points touch, at most: per dim, the spread of the index or what its variables can take. */
+export function footprint(dims: ReadonlyMap<string, number>, shape: readonly IndexExpr[], points: readonly Point[]): number {
+  const bind = (s: string): number | undefined => dims.get(s);
+  let total = 1;
+  for (let i = 0; i < shape.length; i++) {
+    const size = I.evaluate(shape[i] ?? I.num(1), bind);
+    let lo = Infinity;
+    let hi = -Infinity;
+    let combos = 0;
+    const seen = new Set<string>();
+    for (const p of points) {
+      const e = p[i];
+      if (!e || seen.has(e.key)) continue;
+      seen.add(e.key);
+      const l = I.lowerBound(e);
+      const u = numericUpper(e, bind);
+      lo = Math.min(lo, l);
+      hi = Math.max(hi, u);
+      combos += values(e, bind);
+    }
+    const spread = Number.isFinite(hi - lo) ? hi - lo + 1 : size;
+    total *= Math.max(0, Math.min(size, spread, combos));
+  }
+  return total;
+}
+
+function numericUpper(e: IndexExpr, bind: (s: string) => number | undefined): number {
+  const bindSyms = I.rewrite(e, (a) => (a.kind === 'sym' ? I.num(bind(a.name) ?? 1) : a.kind === 'var' ? I.loopVar(a.name, I.num(I.evaluate(a.extent, bind))) : undefined));
+  return I.upperBound(bindSyms);
+}
+
+/** How many values an index can take, at most: the product of its variables' extents. */
+function values(e: IndexExpr, bind: (s: string) => number | undefined): number {
+  let n = 1;
+  const seen = new Set<string>();
+  const visit = (x: IndexExpr): void => {
+    for (const t of x.terms) {
+      for (const f of t.factors) {
+        if (seen.has(f.key)) continue;
+        seen.add(f.key);
+        if (f.kind === 'var' || f.kind === 'dyn') n *= Math.max(0, I.evaluate(f.extent, bind));
+        else if (f.kind === 'mod') n *= Math.max(1, Math.min(I.evaluate(f.b, bind) || Infinity, valuesOf(f.a)));
+        else if (f.kind === 'floordiv') n *= Math.max(1, Math.min(Math.ceil(numericUpper(f.a, bind) / Math.max(1, I.evaluate(f.b, bind))) + 1, valuesOf(f.a)));
+        else if (f.kind === 'min' || f.kind === 'max') {
+          visit(f.a);
+          visit(f.b);
+        }
+      }
+    }
+  };
+  const valuesOf = (x: IndexExpr): number => values(x, bind);
+  visit(e);
+  return n;
+}

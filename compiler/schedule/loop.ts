@@ -1,0 +1,155 @@
+/**
+ * Template `loop`: invocations spread over the space of the outputs, each computing a small tile of
+ * it in registers; reductions run as serial loops whose accumulators cover the tile.
+ *
+ * With a linear tile of four it is the vectorised pointwise kernel. With a tile over two dims of a
+ * contraction it is the register-blocked matmul or convolution: loads that don't depend on one of
+ * the tile's dims are shared across it, and what follows the contraction is its epilogue.
+ */
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
+import { Builder, type BuilderOptions, lit, type Point } from './builder';
+import { extents, type GroupSpec, isBijection } from './group';
+import { finishKernel, flatWorkgroup } from './grid';
+import type { KernelIr, KExpr } from './kernelIr';
+
+export interface LoopPlan {
+  /** The output whose dims are the space. */
+  readonly primary: ValueId;
+  readonly space: readonly IndexExpr[];
+  /** Where each output is stored, over the variables p0… of the space. */
+  readonly stores: readonly { readonly value: ValueId; readonly point: Point }[];
+}
+
+export interface LoopParams {
+  readonly workgroup: number;
+  /** Elements per invocation: of the flattened space, or per dim of it. */
+  readonly tile: { readonly kind: 'linear'; readonly size: number } | { readonly kind: 'dims'; readonly sizes: readonly number[] };
+  readonly unroll: number;
+}
+
+export function spaceVars(space: readonly IndexExpr[]): IndexExpr[] {
+  return space.map((d, i) => I.loopVar(`p${i}`, d));
+}
+
+/**
+ * Finds the space and where every output lies in it; undefined when some output can't be stored from
+ * the others' space.
+ */
+export function planLoop(group: GroupSpec): LoopPlan | undefined {
+  const { program, outputs } = group;
+  let primary: ValueId | undefined;
+  // The last one in program order among the largest: what it depends on is reached from it.
+  let most = -1;
+  for (const m of group.members) {
+    if (!outputs.includes(m.value)) continue;
+    const n = m.dims.reduce((p, d) => p * Math.max(1, I.constOf(d.extent) ?? I.evaluate(d.extent, (s) => program.dims.get(s))), 1);
+    if (n >= most) {
+      most = n;
+      primary = m.value;
+    }
+  }
+  const main = group.members.find((m) => m.value === primary);
+  if (!main || primary === undefined) return undefined;
+  const space = extents(main);
+  const vars = spaceVars(space);
+  if (outputs.length === 1) return { primary, space, stores: [{ value: primary, point: vars }] };
+
+  const stores: { value: ValueId; point: Point }[] = [{ value: primary, point: vars }];
+  const trace = new Builder(program, group.members);
+  vars.forEach((_, i) => trace.bindVar(`p${i}`, space[i] ?? I.num(1), lit(0, 'i32')));
+  const reached = new Map<ValueId, Point[]>();
+  trace.onEvaluate = (value, point) => {
+    const list = reached.get(value);
+    if (list) list.push(point);
+    else reached.set(value, [point]);
+  };
+  trace.value(primary, vars);
+  for (const m of [...group.members].reverse()) {
+    if (m.value === primary || !outputs.includes(m.value)) continue;
+    const shape = extents(m);
+    const points = reached.get(m.value) ?? [];
+    let point = points.find((p) => isBijection(p, shape, vars, space));
+    // A sibling that the primary doesn't need: element for element, when the shapes agree.
+    const aligned = shape.length === space.length && shape.every((d, i) => I.same(d, space[i] ?? I.num(-1)));
+    if (!point && aligned) point = vars;
+    if (!point && I.same(I.product(shape), I.product(space))) point = I.delinearise(I.linearise(vars, space), shape);
+    if (!point) return undefined;
+    stores.push({ value: m.value, point });
+    trace.value(m.value, point);
+  }
+  return { primary, space, stores: stores.reverse() };
+}
+
+/** Builds the kernel. */
+export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params: LoopParams, options: BuilderOptions): { ir: KernelIr; builder: Builder } {
+  const b = new Builder(group.program, group.members, { ...options, unroll: params.unroll });
+  const total = I.product(plan.space);
+  const { tile } = params;
+  const points: Point[] = [];
+  const inside: (KExpr | undefined)[] = [];
+  let threads: IndexExpr;
+  if (tile.kind === 'linear') {
+    threads = I.ceilDiv(total, tile.size);
+    const thread = flatWorkgroup(b, params.workgroup, threads);
+    const whole = I.exactDiv(total, tile.size) !== undefined;
+    for (let t = 0; t < tile.size; t++) {
+      const lin = I.add(I.mul(thread, tile.size), t);
+      points.push(I.delinearise(lin, plan.space));
+      inside.push(whole ? undefined : less(b, lin, total));
+    }
+  } else {
+    const counts = plan.space.map((d, i) => I.ceilDiv(d, tile.sizes[i] ?? 1));
+    threads = I.product(counts);
+    const thread = flatWorkgroup(b, params.workgroup, threads);
+    const blocks = I.delinearise(thread, counts);
+    const starts = blocks.map((x, i) => I.mul(x, tile.sizes[i] ?? 1));
+    const offsets: number[][] = [[]];
+    plan.space.forEach((_, i) => {
+      const size = tile.sizes[i] ?? 1;
+      const next: number[][] = [];
+      for (const o of offsets) for (let t = 0; t < size; t++) next.push([...o, t]);
+      offsets.splice(0, offsets.length, ...next);
+    });
+    for (const o of offsets) {
+      const point = starts.map((s, i) => I.add(s, o[i] ?? 0));
+      const terms: KExpr[] = [];
+      plan.space.forEach((d, i) => {
+        const size = tile.sizes[i] ?? 1;
+        if (size > 1 && !I.exactDiv(d, size)) terms.push(less(b, point[i] ?? I.num(0), d));
+      });
+      points.push(point);
+      inside.push(terms.length === 0 ? undefined : { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) });
+    }
+  }
+  const names = spaceVars(plan.space);
+  for (const s of plan.stores) {
+    const at = points.map((p) => {
+      const env = new Map(names.map((v, i) => [v.key, p[i] ?? I.num(0)]));
+      return s.point.map((e) => I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)));
+    });
+    const values = b.valueMany(s.value, at);
+    const free: { point: Point; value: KExpr }[] = [];
+    values.forEach((value, i) => {
+      const point = at[i] ?? [];
+      const cond = inside[i];
+      if (cond) b.guarded(cond, () => b.store(s.value, point, value));
+      else free.push({ point, value });
+    });
+    if (free.length > 0) {
+      b.storeMany(
+        s.value,
+        free.map((f) => f.point),
+        free.map((f) => f.value),
+      );
+    }
+  }
+  return { ir: finishKernel(name, b, params.workgroup, I.ceilDiv(threads, params.workgroup), options), builder: b };
+}
+
+function less(b: Builder, a: IndexExpr, n: IndexExpr): KExpr {
+  const x = b.index(a);
+  const y = b.index(n);
+  return { k: 'binary', fn: 'lt', a: x, b: y, type: 'bool', depth: Math.max(x.depth, y.depth) };
+}

@@ -1,0 +1,337 @@
+/**
+ * L2 → L3: which template makes a group one kernel, with which parameters, at what price; or why
+ * none does.
+ *
+ * Templates are tried where they can apply, and the cheapest by the cost model wins. What every
+ * template must respect (the adapter's limits) is checked on the built kernel, so that what legality
+ * says is what the code generator does.
+ */
+import type { Verdict } from '../fusion/verdicts';
+import type { Compute } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
+import type { DeviceProfile } from '../result';
+import type { Builder, BuilderOptions } from './builder';
+import { countFeatures, type Features } from './features';
+import { bound, boundElements, extents, type GroupSpec, visitLoads } from './group';
+import type { KernelIr } from './kernelIr';
+import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from './loop';
+import { place, type Placement } from './placement';
+import { buildRow, type RowParams } from './row';
+
+export type Schedule =
+  | { readonly kind: 'loop'; readonly plan: LoopPlan; readonly params: LoopParams; readonly contraction: boolean }
+  | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams };
+
+export interface Scheduled {
+  readonly schedule: Schedule;
+  readonly features: Features;
+  /** Estimated time, picoseconds, an integer: so that plans are the same on every machine. */
+  readonly cost: number;
+}
+
+export type ScheduleResult = { readonly ok: true; readonly value: Scheduled } | { readonly ok: false; readonly verdicts: readonly Verdict[] };
+
+/** A recompute of reductions is worth considering below this factor only. */
+export const REPEAT_LIMIT = 1.5;
+
+export function kernelTimeUs(f: Features, d: DeviceProfile): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
+  const memoryUs = (f.bytesRead + f.bytesWritten) / d.bytesPerUs;
+  const use = Math.min(1, Math.max(f.threads, 1) / d.saturatingThreads);
+  const computeUs = f.work / (d.flopsPerUs * Math.max(use, 1e-4));
+  const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
+  const us = d.launchUs + body;
+  return { us, memoryUs, computeUs, bound: body < d.launchUs ? 'launch' : memoryUs >= computeUs ? 'memory' : 'compute' };
+}
+
+/** A reduction whose operands are each shared by many of its results: matmul, convolution. */
+export function isContraction(c: Compute): boolean {
+  return contractionDims(c) !== undefined;
+}
+
+/**
+ * For a sum of products: the two parallel dims to block in registers. Each of two operands is
+ * independent of one of them, so that a block of A×B results loads A + B elements.
+ */
+export function contractionDims(c: Compute): { row: number; column: number } | undefined {
+  if (c.monoid?.kind !== 'sum' || c.dims.length < 2) return undefined;
+  const uses: boolean[][] = [];
+  visitLoads(c.body, (l) => {
+    const names = new Set<string>();
+    for (const i of l.index) I.visitAtoms(i, (a) => a.kind === 'var' && names.add(a.name));
+    if (![...names].some((n) => n.startsWith('r'))) return;
+    uses.push(c.dims.map((d) => names.has(d.name)));
+  });
+  if (uses.length < 2) return undefined;
+  const big = (i: number): boolean => !I.isConst(c.dims[i]?.extent ?? I.num(1), 1);
+  for (let column = c.dims.length - 1; column >= 0; column--) {
+    if (!big(column)) continue;
+    for (let row = c.dims.length - 1; row >= 0; row--) {
+      if (row === column || !big(row)) continue;
+      const onlyColumn = uses.some((u) => u[column] && !u[row]);
+      const onlyRow = uses.some((u) => u[row] && !u[column]);
+      if (onlyColumn && onlyRow) return { row, column };
+    }
+  }
+  return undefined;
+}
+
+/** The dims of the space over which the group's contraction is blocked, when its index is the space's. */
+function contractionTile(group: GroupSpec, plan: LoopPlan): { sizes: number[]; contraction: boolean } | undefined {
+  const main = group.members.find((m) => contractionDims(m) !== undefined);
+  if (!main) return undefined;
+  const dims = contractionDims(main);
+  if (!dims) return undefined;
+  // Where the contraction's dims are in the space: element for element, or by a permutation.
+  const map = indexFromSpace(group, plan, main);
+  if (!map) return undefined;
+  const sizes = plan.space.map(() => 1);
+  const vars = spaceVars(plan.space);
+  const where = (dim: number): number => vars.findIndex((v) => v.key === map[dim]?.key);
+  const row = where(dims.row);
+  const column = where(dims.column);
+  if (row < 0 || column < 0) return undefined;
+  const tile = (i: number, most: number): number => {
+    const n = bound(group.program, plan.space[i] ?? I.num(1));
+    let t = most;
+    while (t > 1 && n < t) t >>= 1;
+    return t;
+  };
+  sizes[row] = tile(row, 4);
+  sizes[column] = tile(column, 4);
+  return { sizes, contraction: true };
+}
+
+/** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
+function indexFromSpace(group: GroupSpec, plan: LoopPlan, c: Compute): readonly IndexExpr[] | undefined {
+  const byValue = new Map(group.members.map((m) => [m.value, m]));
+  const at = new Map<ValueId, readonly IndexExpr[]>();
+  for (const s of plan.stores) at.set(s.value, s.point);
+  for (const m of [...group.members].reverse()) {
+    const point = at.get(m.value);
+    if (!point) continue;
+    if (m === c) return point;
+    const env = new Map(m.dims.map((d, i) => [d.name, point[i] ?? I.num(0)]));
+    visitLoads(m.body, (l) => {
+      if (at.has(l.value) || !byValue.has(l.value)) return;
+      at.set(
+        l.value,
+        l.index.map((i) => I.rewrite(i, (a) => (a.kind === 'var' ? env.get(a.name) : undefined))),
+      );
+    });
+  }
+  return at.get(c.value);
+}
+
+export interface ScheduleOptions {
+  readonly device: DeviceProfile;
+  readonly f16: boolean;
+}
+
+/** Schedules the group, or says all that stands against it. */
+export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): ScheduleResult {
+  const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
+  const candidates: Scheduled[] = [];
+  const verdicts: Verdict[] = [];
+  const reductions = group.members.filter((m) => m.monoid);
+  const builder: BuilderOptions = { f16: options.f16 };
+  const consider = (schedule: Schedule, ir: KernelIr, b: Builder): void => {
+    const features = countFeatures(group, ir, b, options.f16);
+    const bad = [...limitVerdicts(features, options.device, nodes), ...repeatVerdicts(group, features, nodes)];
+    if (bad.length > 0) {
+      for (const v of bad) if (!verdicts.some((w) => w.code === v.code)) verdicts.push(v);
+      return;
+    }
+    candidates.push({ schedule, features, cost: Math.round(kernelTimeUs(features, options.device).us * 1e6) });
+  };
+
+  const plan = planLoop(group);
+  if (plan) {
+    const tile = reductions.length > 0 ? contractionTile(group, plan) : undefined;
+    const schedule: Schedule = {
+      kind: 'loop',
+      plan,
+      contraction: tile !== undefined,
+      params: tile ? { workgroup: 64, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 } : { workgroup: 64, tile: { kind: 'linear', size: 1 }, unroll: 1 },
+    };
+    const built = buildLoop('k', group, plan, schedule.params, builder);
+    consider(schedule, built.ir, built.builder);
+  }
+  if (reductions.length > 0 && !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)) {
+    const r = rowSchedule(group, options);
+    if (r) {
+      const built = buildRow('k', group, r.placement, r.params, builder);
+      consider({ kind: 'row', ...r }, built.ir, built.builder);
+    }
+  }
+  let best: Scheduled | undefined;
+  for (const c of candidates) if (!best || c.cost < best.cost) best = c;
+  if (best) return { ok: true, value: best };
+  if (verdicts.length === 0) {
+    verdicts.push({
+      code: 'MAP_NOT_COMPOSABLE',
+      nodes,
+      message: 'their results lie in index spaces that no single kernel covers element for element',
+      counterfactual: 'would fuse if both results had one shape, or one were a row-wise reduction of the other',
+      confidence: 'proved',
+    });
+  }
+  return { ok: false, verdicts };
+}
+
+function rowSchedule(group: GroupSpec, options: ScheduleOptions): { placement: Placement; params: RowParams } | undefined {
+  const { program } = group;
+  const reductions = group.members.filter((m) => m.monoid);
+  // Rows are those of the reduction that keeps the least: the others then lie inside a row.
+  const byRows = [...reductions].sort((a, b) => boundElements(program, extents(a)) - boundElements(program, extents(b)));
+  const anchor = byRows[0];
+  if (!anchor) return undefined;
+  const placement = place(group, anchor);
+  if ('reason' in placement) return undefined;
+  for (const o of group.outputs) if (!placement.placed.has(o)) return undefined;
+  // A result may be stored once per element only.
+  for (const o of group.outputs) {
+    const p = placement.placed.get(o);
+    const shape = p && extents(p.compute);
+    if (!p || !shape) return undefined;
+    const stored = boundElements(program, placement.rows) * boundElements(program, p.free.map((f) => f.extent));
+    if (stored !== boundElements(program, shape)) return undefined;
+  }
+  return { placement, params: rowParams(group, anchor, placement, options) };
+}
+
+function rowParams(group: GroupSpec, anchor: Compute, placement: Placement, options: ScheduleOptions): RowParams {
+  const { program } = group;
+  const length = boundElements(program, anchor.reduce.map((r) => r.extent));
+  const rows = boundElements(program, placement.rows);
+  const maxThreads = Math.min(options.device.limits.maxComputeInvocationsPerWorkgroup, options.device.limits.maxComputeWorkgroupSizeX, 256);
+  if (options.device.software) {
+    // Barriers are dear on a CPU: one invocation a row while there are rows enough for its lanes.
+    if (rows >= 64 || length <= 64) return { threads: 1, rows: 64, vector: 1, unrolled: 0 };
+    return { threads: 64, rows: 1, vector: 1, unrolled: 0 };
+  }
+  let threads = 1;
+  while (threads < maxThreads && threads * 4 < length) threads *= 2;
+  const workgroup = Math.max(threads, Math.min(64, maxThreads));
+  const chunk = Math.ceil(length / threads);
+  return { threads, rows: workgroup / threads, vector: 1, unrolled: chunk <= 16 ? chunk : 0 };
+}
+
+function limitVerdicts(f: Features, d: DeviceProfile, nodes: readonly string[]): Verdict[] {
+  const out: Verdict[] = [];
+  const l = d.limits;
+  if (f.buffers > l.maxStorageBuffersPerShaderStage) {
+    out.push({
+      code: 'STORAGE_BUFFERS',
+      nodes,
+      quantity: f.buffers,
+      limit: l.maxStorageBuffersPerShaderStage,
+      unit: 'buffers',
+      limitSource: 'adapter: maxStorageBuffersPerShaderStage',
+      message: `one kernel would bind ${f.buffers} buffers, and the adapter allows ${l.maxStorageBuffersPerShaderStage}`,
+      counterfactual: `would fuse if the adapter allowed ${f.buffers} storage buffers`,
+      confidence: 'proved',
+    });
+  }
+  if (f.sharedBytes > l.maxComputeWorkgroupStorageSize) {
+    out.push({
+      code: 'WORKGROUP_MEMORY',
+      nodes,
+      quantity: f.sharedBytes,
+      limit: l.maxComputeWorkgroupStorageSize,
+      unit: 'bytes',
+      limitSource: 'adapter: maxComputeWorkgroupStorageSize',
+      message: `one kernel would need ${f.sharedBytes} bytes of workgroup memory, and the adapter has ${l.maxComputeWorkgroupStorageSize}`,
+      counterfactual: `would fuse if the adapter had ${f.sharedBytes} bytes of workgroup memory`,
+      confidence: 'proved',
+    });
+  }
+  if (f.size > MAX_STATEMENTS) {
+    out.push({
+      code: 'CODE_SIZE',
+      nodes,
+      quantity: f.size,
+      limit: MAX_STATEMENTS,
+      unit: 'statements',
+      limitSource: 'compiler: size budget of one kernel',
+      message: `one kernel would have ${f.size} statements, over the budget of ${MAX_STATEMENTS} that keeps shader compile time in bounds`,
+      counterfactual: 'would fuse if the chain were shorter',
+      confidence: 'modelled',
+    });
+  }
+  return out;
+}
+
+export const MAX_STATEMENTS = 600;
+
+function repeatVerdicts(group: GroupSpec, f: Features, nodes: readonly string[]): Verdict[] {
+  const worst = [...f.repeated].sort((a, b) => b.factor - a.factor)[0];
+  if (!worst) return [];
+  const c = group.members.find((m) => m.value === worst.value);
+  const what = c?.monoid?.kind === 'sum' && c && isContraction(c) ? 'product' : 'reduction';
+  const factor = Math.round(worst.factor * 10) / 10;
+  return [
+    {
+      code: 'NEEDS_GLOBAL_SYNC',
+      nodes: c ? [...c.origin] : nodes,
+      quantity: factor,
+      limit: 1,
+      unit: '× recomputed',
+      limitSource: 'WebGPU has no barrier across workgroups',
+      message: `every result of the ${what} is needed by invocations of other workgroups, which can't wait for each other inside one kernel; without waiting, it would be computed ${factor} times over`,
+      counterfactual: 'would fuse if what follows used each result only within the row (or tile) that computed it',
+      confidence: 'proved',
+    },
+  ];
+}
+
+/** Builds the final code of a scheduled group: tiles and vectors included. */
+export function buildKernel(name: string, group: GroupSpec, schedule: Schedule, f16: boolean): KernelIr {
+  switch (schedule.kind) {
+    case 'loop': {
+      const linear = schedule.params.tile.kind === 'linear';
+      const hasReduction = group.members.some((m) => m.monoid);
+      const wide: LoopParams = linear && !hasReduction ? { ...schedule.params, tile: { kind: 'linear', size: 4 } } : schedule.params;
+      const first = buildLoop(name, group, schedule.plan, wide, { f16 });
+      const vector = vectorBuffers(first.builder, group);
+      return vector.size === 0 ? first.ir : buildLoop(name, group, schedule.plan, wide, { f16, vector }).ir;
+    }
+    case 'row':
+      return buildRow(name, group, schedule.placement, schedule.params, { f16 }).ir;
+  }
+}
+
+/**
+ * The buffers to bind as vectors of four: all stores come as aligned neighbours, and reads are at a
+ * lane known at compile time.
+ */
+function vectorBuffers(b: Builder, group: GroupSpec): Set<ValueId> {
+  const out = new Set<ValueId>();
+  const by = new Map<ValueId, { linear: IndexExpr; store: boolean }[]>();
+  for (const a of b.accesses) {
+    const list = by.get(a.value);
+    if (list) list.push(a);
+    else by.set(a.value, [a]);
+  }
+  for (const [value, list] of by) {
+    const v = group.program.values.get(value);
+    if (!v || !I.exactDiv(I.product(v.shape), 4)) continue;
+    const lanes = new Map<string, Set<number>>();
+    let ok = list.length >= 4;
+    for (const a of list) {
+      const lane = I.constOf(I.mod(a.linear, 4));
+      if (lane === undefined) {
+        ok = false;
+        break;
+      }
+      const q = I.floorDiv(a.linear, 4).key;
+      const set = lanes.get(q) ?? new Set<number>();
+      set.add(lane);
+      lanes.set(q, set);
+    }
+    // A store of part of a vector isn't possible; a read of one lane only would waste the rest.
+    if (ok && [...lanes.values()].every((s) => s.size === 4)) out.add(value);
+  }
+  return out;
+}
