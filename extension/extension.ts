@@ -1,2 +1,13 @@
-export function activate(): void {}
-export function deactivate(): void {}
+/** Entry point of the extension in a host with Node: desktop, remote, container. Only wires. */
+import * as vscode from 'vscode';
+import { FusionLens } from './wiring';
+import { threadStarter } from './worker/startWorker';
+
+export function activate(context: vscode.ExtensionContext): FusionLens {
+  const file = (name: string) => vscode.Uri.joinPath(context.extensionUri, 'dist', name).fsPath;
+  const app = new FusionLens(context.extensionUri, {
+    startWorker: threadStarter(file('compilerWorker.js')),
+  });
+  context.subscriptions.push(app);
+  return app;
+}

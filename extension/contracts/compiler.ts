@@ -10,6 +10,8 @@ import type { ProfileJob, ProfileOptions } from '../../runner/core/types';
 export interface CompileRequest {
   readonly uri: string;
   readonly version: number;
+  /** Its name, where the URI's last part doesn't tell the format (an untitled document). */
+  readonly file?: string;
   /** The file's bytes (UTF-8 for text formats): transferred. */
   readonly bytes: Uint8Array;
   /** The side file's text, for binary formats. */

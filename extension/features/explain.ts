@@ -1,0 +1,132 @@
+/**
+ * What there is to say about one op, one edge or one kernel, in short words. Lenses, hovers and the
+ * tree put these together; none of them words a fact of its own.
+ */
+import type { CompileResult, Decision, KernelView, NodeView } from '../../compiler/result';
+import { HARD_CODES, USER_CODES, type Verdict } from '../../compiler/fusion/verdicts';
+import type { KernelTime, ProfileResult } from '../../runner/core/types';
+import {
+  count,
+  firstSentence,
+  formatBytes,
+  formatFactor,
+  formatMicroseconds,
+  shorten,
+} from '../common/format';
+import { indexOf } from '../common/resultIndex';
+
+/** Ops that cost a kernel when alone: what "9 ops" counts. */
+export function countOps(result: CompileResult): number {
+  return result.graph.nodes.filter(({ kind }) => kind === 'compute' || kind === 'opaque').length;
+}
+
+/** `9 ops → 2 kernels`. */
+export function planSummary(result: CompileResult): string {
+  const ops = count(countOps(result), 'op');
+  return `${ops} → ${count(result.after.kernels.length, 'kernel')}`;
+}
+
+/** Predicted gain of the fused plan over the ops one by one. */
+export function estimatedSpeedup(result: CompileResult): number | undefined {
+  const { before, after } = result;
+  return after.estimatedUs > 0 && before.estimatedUs > 0
+    ? before.estimatedUs / after.estimatedUs
+    : undefined;
+}
+
+/** `measured 2.8× (est. 3.1×)`, or `est. 3.1×`, or nothing to say. */
+export function speedupText(
+  result: CompileResult,
+  profile: ProfileResult | undefined,
+): string | undefined {
+  const estimate = estimatedSpeedup(result);
+  const estimated = estimate === undefined ? undefined : `est. ${formatFactor(estimate)}`;
+  if (!profile) return estimated;
+  const measured = `measured ${formatFactor(profile.speedup)}`;
+  return estimated === undefined ? measured : `${measured} (${estimated})`;
+}
+
+/** The adapter by name, and whether it is one whose times mean something. */
+export function adapterText({ adapter }: ProfileResult): string {
+  const name = adapter.description || adapter.architecture || adapter.vendor || 'unnamed adapter';
+  return adapter.software ? `${name}, software adapter` : name;
+}
+
+export const SOFTWARE_NOTE = 'software adapter: times say little about a GPU';
+
+/** `41 µs measured (est. 38 µs)`, or `est. 38 µs`. */
+export function timeText(kernel: KernelView, time: KernelTime | undefined): string {
+  const estimate = `est. ${formatMicroseconds(kernel.estimatedUs)}`;
+  return time ? `${formatMicroseconds(time.medianUs)} measured (${estimate})` : estimate;
+}
+
+/** `saves 12.0 MiB, 2 launches`; nothing when the kernel is one op. */
+export function savingsText(kernel: KernelView): string | undefined {
+  const parts = [
+    ...(kernel.savedBytes > 0 ? [formatBytes(kernel.savedBytes)] : []),
+    ...(kernel.savedLaunches > 0 ? [count(kernel.savedLaunches, 'launch', 'launches')] : []),
+  ];
+  return parts.length > 0 ? `saves ${parts.join(', ')}` : undefined;
+}
+
+/** `fused into k2 (matmul + bias + relu)`, or `k2 alone`. */
+export function kernelText(kernel: KernelView): string {
+  return kernel.nodes.length > 1
+    ? `fused into ${kernel.id} (${shorten(kernel.label, 60)})`
+    : `${kernel.id}, a kernel of its own`;
+}
+
+/** Why an op is in no kernel. */
+export function withoutKernelText(node: NodeView): string {
+  switch (node.kind) {
+    case 'view':
+      return 'a view: folded into index maps, costs nothing';
+    case 'constant':
+      return 'constant: computed at compile time';
+    case 'dead':
+      return 'no output needs it: left out';
+    case 'opaque':
+      return `not supported${node.unsupported ? `: ${shorten(node.unsupported, 80)}` : ''}`;
+    case 'compute':
+      return 'in no kernel';
+  }
+}
+
+const HARD: ReadonlySet<string> = new Set(HARD_CODES);
+const USER: ReadonlySet<string> = new Set(USER_CODES);
+
+/** The verdict to name when there is room for one: what can't be over what doesn't pay. */
+export function mainVerdict(verdicts: readonly Verdict[]): Verdict | undefined {
+  return (
+    verdicts.find(({ code }) => HARD.has(code)) ??
+    verdicts.find(({ code }) => USER.has(code)) ??
+    verdicts[0]
+  );
+}
+
+/** Edges of these ops that were not fused, those to consumers first. */
+export function rejectedEdges(result: CompileResult, nodes: readonly string[]): Decision[] {
+  const { decisionsOf } = indexOf(result);
+  const among = new Set(nodes);
+  const rejected = nodes
+    .flatMap((node) => decisionsOf(node))
+    .filter(({ fused, from, to }) => !fused && !(among.has(from) && among.has(to)));
+  const unique = [...new Set(rejected)];
+  const outgoing = unique.filter(({ from }) => among.has(from));
+  return [...outgoing, ...unique.filter((decision) => !outgoing.includes(decision))];
+}
+
+/** `not fused with y: NEEDS_GLOBAL_SYNC softmax needs the whole row first`. */
+export function rejectionText(
+  result: CompileResult,
+  decision: Decision,
+  nodes: readonly string[],
+): string {
+  const { nameOf } = indexOf(result);
+  const other = nodes.includes(decision.from) ? decision.to : decision.from;
+  const verdict = mainVerdict(decision.verdicts);
+  const reason = verdict
+    ? `${verdict.code} ${shorten(firstSentence(verdict.message), 70)}`
+    : shorten(decision.summary, 80);
+  return `not fused with ${shorten(nameOf(other), 30)}: ${reason}`;
+}

@@ -1,0 +1,90 @@
+/**
+ * "Force this edge": asks the compiler to put two ops into one kernel by writing a directive, into the
+ * `.fuse` text (undoable) or into the side file of a binary graph. Whether it can be done is then the
+ * compiler's answer, with its verdicts.
+ */
+import * as vscode from 'vscode';
+import { indexOf } from '../common/resultIndex';
+import { fileName, isBinaryGraph, keyOf, sideFileOf } from '../services/graphUris';
+import type { GraphResults } from '../services/results';
+import { definedNames } from './fuseText';
+import { addFuseDirective } from './sideFileEdit';
+
+export async function forceFuse(
+  graph: vscode.Uri,
+  from: string,
+  to: string,
+  results: GraphResults,
+): Promise<void> {
+  const problem = isBinaryGraph(graph)
+    ? await writeSideFile(graph, from, to)
+    : await writeStatement(graph, from, to, results);
+  if (problem === undefined) results.touch(keyOf(graph), 0);
+  else void vscode.window.showWarningMessage(problem);
+}
+
+async function writeStatement(
+  graph: vscode.Uri,
+  from: string,
+  to: string,
+  results: GraphResults,
+): Promise<string | undefined> {
+  const { result } = await results.fresh(keyOf(graph));
+  if (!result) return 'The file has not been compiled.';
+  const document = await vscode.workspace.openTextDocument(graph);
+  const { nameOf } = indexOf(result);
+  const defined = definedNames(document.getText());
+  const names = [nameOf(from), nameOf(to)];
+  const unnamed = names.find((name) => !defined.has(name));
+  if (unnamed !== undefined)
+    return (
+      `${unnamed} has no name in ${fileName(graph)}: it stands inside a nested call. ` +
+      'Give it a line of its own, and it can be fused by name.'
+    );
+  const last = document.lineAt(document.lineCount - 1);
+  const newline = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
+  const statement = `fuse ${names.join(', ')}`;
+  const edit = new vscode.WorkspaceEdit();
+  edit.insert(
+    graph,
+    last.range.end,
+    last.isEmptyOrWhitespace ? `${statement}${newline}` : `${newline}${statement}${newline}`,
+  );
+  return apply(edit, graph);
+}
+
+async function writeSideFile(
+  graph: vscode.Uri,
+  from: string,
+  to: string,
+): Promise<string | undefined> {
+  const target = sideFileOf(graph);
+  const exists = await vscode.workspace.fs.stat(target).then(
+    () => true,
+    () => false,
+  );
+  const edit = new vscode.WorkspaceEdit();
+  if (!exists) {
+    const changed = addFuseDirective(undefined, [from, to]);
+    if (!changed.ok) return undefined;
+    edit.createFile(target, { contents: new TextEncoder().encode(changed.text) });
+    return apply(edit, target);
+  }
+  const document = await vscode.workspace.openTextDocument(target);
+  const text = document.getText();
+  const changed = addFuseDirective(text, [from, to]);
+  if (!changed.ok) return `${fileName(target)} was left as it is: ${changed.reason}.`;
+  edit.replace(
+    target,
+    new vscode.Range(document.positionAt(0), document.positionAt(text.length)),
+    changed.text,
+  );
+  const problem = await apply(edit, target);
+  if (problem === undefined) await document.save();
+  return problem;
+}
+
+async function apply(edit: vscode.WorkspaceEdit, target: vscode.Uri): Promise<string | undefined> {
+  const applied = await vscode.workspace.applyEdit(edit);
+  return applied ? undefined : `${fileName(target)} could not be edited.`;
+}

@@ -1,0 +1,13 @@
+/** What differs between an extension host with Node and one in a browser. */
+import type { Runner, RunnerReply } from '../runner/core/types';
+import type { Settings } from './services/settings';
+import type { StartWorker } from './worker/port';
+
+export interface Platform {
+  readonly startWorker: StartWorker;
+  /** Opens a runner in a process of its own; absent where no process can be started. */
+  readonly openProcessRunner?: (
+    settings: Settings,
+    log: (line: string) => void,
+  ) => Promise<RunnerReply<Runner>>;
+}

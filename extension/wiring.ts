@@ -1,0 +1,172 @@
+/**
+ * Builds the services and features and connects them: the same in both kinds of extension host.
+ *
+ * Reading order: files tell results of changes; results ask the compiler; everything shown reads
+ * results, measurements and profile states, and hears of their changes by events.
+ */
+import * as vscode from 'vscode';
+import type { Runner, RunnerFault, RunnerReply } from '../runner/core/types';
+import { Owner } from './common/lifecycle';
+import { Commands } from './features/commands';
+import { exportSvg } from './features/exportSvg';
+import { FileTree } from './features/fileTree';
+import { forceFuse } from './features/forceFuse';
+import { Hovers } from './features/hovers';
+import { KernelCode } from './features/kernelCode';
+import { KernelTree } from './features/kernelTree';
+import { Lenses } from './features/lenses';
+import { LinkedSelection } from './features/linkedSelection';
+import { Problems } from './features/problems';
+import { ProfileCommand } from './features/profileCommand';
+import { StatusBar } from './features/statusBar';
+import type { Platform } from './platform';
+import { ActiveGraph } from './services/activeGraph';
+import { compileInputs, profileOptions } from './services/inputs';
+import { GraphFiles, graphSource } from './services/graphFiles';
+import { keyOf } from './services/graphUris';
+import { Measurements } from './services/measurements';
+import { pageRunner } from './services/pageRunner';
+import { Profiler } from './services/profiler';
+import { GraphResults } from './services/results';
+import { openRunner } from './services/runners';
+import { readSettings, type RunnerChoice, SECTION } from './services/settings';
+import { GraphViews } from './webviewHost/graphViews';
+import { CompilerClient } from './worker/client';
+
+/** A compile that takes longer than this is taken for hung. */
+const COMPILE_LIMIT_MS = 120_000;
+
+export class FusionLens extends Owner {
+  private readonly log = this.register(
+    vscode.window.createOutputChannel('Fusion Lens', { log: true }),
+  );
+  private readonly compiler: CompilerClient;
+  readonly results: GraphResults;
+  readonly measurements = this.register(new Measurements());
+  readonly profiler: Profiler;
+  readonly views: GraphViews;
+  private lastCrashShown = 0;
+
+  constructor(
+    extensionUri: vscode.Uri,
+    private readonly platform: Platform,
+  ) {
+    super();
+    const { log, measurements } = this;
+    this.compiler = this.register(new CompilerClient(platform.startWorker, COMPILE_LIMIT_MS));
+    this.register(this.compiler.onDidCrash((reason) => this.tellCrash(reason)));
+    const results = this.register(
+      new GraphResults(graphSource, this.compiler.call, compileInputs, (text) => log.error(text)),
+    );
+    this.results = results;
+    const files = this.register(new GraphFiles(results, () => readSettings().delayMs));
+    this.profiler = this.register(
+      new Profiler(
+        results,
+        measurements,
+        (uri, choice) => this.openRunner(uri, choice),
+        profileOptions,
+      ),
+    );
+    this.register(results.onDidForget((key) => this.profiler.forget(key)));
+
+    const { profiler } = this;
+    const kernelCode = this.register(new KernelCode(results));
+    const profileCommand = this.register(new ProfileCommand(profiler, log));
+    this.views = this.register(
+      new GraphViews(() => ({
+        extensionUri,
+        results,
+        files,
+        measurements,
+        profiler,
+        log,
+        actions: {
+          selected: (view, nodes, reveal) => linked.selectedInPage(view, nodes, reveal),
+          openCode: (uri, kernel) => this.inBackground(kernelCode.open(uri, kernel)),
+          profile: (uri) => this.inBackground(profileCommand.run(uri)),
+          forceFuse: (uri, from, to) => this.inBackground(forceFuse(uri, from, to, results)),
+          exportSvg: (uri, svg) => this.inBackground(exportSvg(uri, svg)),
+        },
+      })),
+    );
+    const { views } = this;
+    const linked = this.register(new LinkedSelection(views, results));
+    const active = this.register(new ActiveGraph(views));
+    this.register(new Lenses(results, measurements, profiler));
+    this.register(new Hovers(results, measurements));
+    this.register(new Problems(results));
+    this.register(new StatusBar(active, results, measurements));
+    this.register(new KernelTree(active, results, measurements));
+    const fileTree = this.register(new FileTree());
+    this.register(
+      new Commands({
+        ...{ extensionUri, active, results, measurements, profiler, views },
+        ...{ kernelCode, fileTree, profileCommand, log },
+      }),
+    );
+    this.register(
+      vscode.workspace.onDidChangeConfiguration((event) => {
+        const compilesDiffer = ['dims', 'device'].some((name) =>
+          event.affectsConfiguration(`${SECTION}.${name}`),
+        );
+        if (compilesDiffer) results.touchAll();
+      }),
+    );
+    this.register(
+      vscode.workspace.onDidRenameFiles((event) => {
+        for (const { oldUri, newUri } of event.files) {
+          measurements.move(keyOf(oldUri), keyOf(newUri));
+          results.release(keyOf(oldUri));
+        }
+      }),
+    );
+  }
+
+  private openRunner(key: string, choice: RunnerChoice | undefined): Promise<RunnerReply<Runner>> {
+    const uri = vscode.Uri.parse(key);
+    const settings = readSettings(uri);
+    const { openProcessRunner } = this.platform;
+    return openRunner(choice ?? settings.runner, {
+      isTrusted: () => vscode.workspace.isTrusted,
+      page: () => this.openPage(uri),
+      ...(openProcessRunner
+        ? { process: () => openProcessRunner(settings, (line) => this.log.info(line)) }
+        : {}),
+    });
+  }
+
+  private async openPage(uri: vscode.Uri): Promise<RunnerReply<Runner>> {
+    const view = await this.views.show(uri, { preserveFocus: true });
+    if (view) return { ok: true, value: pageRunner(view) };
+    const fault: RunnerFault = {
+      code: 'INTERNAL',
+      message: 'The graph panel, whose GPU would be used, could not be opened.',
+    };
+    return { ok: false, fault };
+  }
+
+  private tellCrash(reason: string): void {
+    this.log.error(`The compiler's worker stopped: ${reason}`);
+    const now = Date.now();
+    if (now - this.lastCrashShown < 30_000) return;
+    this.lastCrashShown = now;
+    const showLog = 'Show Log';
+    void vscode.window
+      .showErrorMessage(
+        'Fusion Lens: the compiler stopped and will be started again. The log says more.',
+        showLog,
+      )
+      .then((chosen) => {
+        if (chosen === showLog) this.log.show();
+      });
+  }
+
+  private inBackground(work: Promise<unknown>): void {
+    work.catch((error: unknown) => {
+      const text = error instanceof Error ? error.message : String(error);
+      this.log.error(error instanceof Error ? (error.stack ?? text) : text);
+      void vscode.window.showErrorMessage(`Fusion Lens: ${text}`);
+    });
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * The compiler behind the worker's messages: common to the worker thread and the Web Worker.
+ *
+ * It keeps the last compilation of each URI, from which code and execution plans are made when asked
+ * for. Calls wait in a queue, so that a compile for which a newer one has already arrived is answered
+ * `stale` without being run: while a person types, only the newest text costs time.
+ */
+import type { Compilation, Compile } from '../../compiler';
+import type { PlanView } from '../../compiler/result';
+import type { PlanForRun, ProfileJob } from '../../runner/core/types';
+import type {
+  CompileRequest,
+  CompilerApi,
+  KernelCode,
+  WorkerAnswer,
+  WorkerCall,
+  WorkerError,
+  WorkerReply,
+} from '../contracts/compiler';
+
+interface Kept {
+  readonly version: number;
+  readonly compilation: Compilation;
+}
+
+type Handlers = {
+  readonly [K in keyof CompilerApi]: (
+    argument: Parameters<CompilerApi[K]>[0],
+  ) => WorkerReply<ReturnType<CompilerApi[K]>>;
+};
+
+export class CompilerService {
+  private readonly kept = new Map<string, Kept>();
+  private readonly queue: WorkerCall[] = [];
+  private draining = false;
+
+  /**
+   * @param yieldTurn runs its callback once messages that have already arrived were delivered
+   * @param now milliseconds, for the stage times in the result
+   */
+  constructor(
+    private readonly compile: Compile,
+    private readonly answer: (answer: WorkerAnswer) => void,
+    private readonly yieldTurn: (callback: () => void) => void,
+    private readonly now: () => number,
+  ) {}
+
+  receive(call: WorkerCall): void {
+    this.queue.push(call);
+    if (this.draining) return;
+    this.draining = true;
+    this.yieldTurn(() => this.next());
+  }
+
+  private next(): void {
+    const call = this.queue.shift();
+    if (call) this.answer({ id: call.id, reply: this.handle(call) });
+    if (this.queue.length > 0) this.yieldTurn(() => this.next());
+    else this.draining = false;
+  }
+
+  private handle(call: WorkerCall): WorkerReply<unknown> {
+    try {
+      const handler = this.handlers[call.method] as (argument: unknown) => WorkerReply<unknown>;
+      return handler(call.argument);
+    } catch (error) {
+      // The compiler reports faults of its input as diagnostics: what is thrown is a bug.
+      const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      return failed({ kind: 'bug', message });
+    }
+  }
+
+  private readonly handlers: Handlers = {
+    compile: (request) => this.compileFile(request),
+    code: ({ uri, version, kernel }) =>
+      this.withKept(uri, version, ({ compilation }) => codeOf(compilation, kernel)),
+    job: ({ uri, version, options }) =>
+      this.withKept(uri, version, ({ compilation }) => ({ ...jobOf(compilation), options })),
+    plan: ({ uri, version, which }) =>
+      this.withKept(uri, version, ({ compilation }) => compilation.execPlan(which)),
+    forget: ({ uri }) => {
+      this.kept.delete(uri);
+      return { ok: true, value: undefined };
+    },
+  };
+
+  private compileFile(request: CompileRequest): ReturnType<Handlers['compile']> {
+    const { uri, version } = request;
+    const newer = this.queue.some(
+      (call) =>
+        (call.method === 'compile' || call.method === 'forget') &&
+        (call.argument as { uri: string }).uri === uri,
+    );
+    if (newer || (this.kept.get(uri)?.version ?? -1) > version) return failed({ kind: 'stale' });
+    const compilation = this.compile(
+      {
+        file: request.file ?? fileName(uri),
+        bytes: request.bytes,
+        ...(request.sideFile === undefined ? {} : { sideFile: request.sideFile }),
+      },
+      {
+        version,
+        now: this.now,
+        ...(request.dims ? { dims: request.dims } : {}),
+        ...(request.device ? { device: request.device } : {}),
+      },
+    );
+    this.kept.set(uri, { version, compilation });
+    return { ok: true, value: compilation.result };
+  }
+
+  private withKept<T>(uri: string, version: number, use: (kept: Kept) => T): WorkerReply<T> {
+    const kept = this.kept.get(uri);
+    if (!kept) return failed({ kind: 'unknown-uri' });
+    if (kept.version !== version) return failed({ kind: 'stale' });
+    return { ok: true, value: use(kept) };
+  }
+}
+
+function failed(error: WorkerError): { readonly ok: false; readonly error: WorkerError } {
+  return { ok: false, error };
+}
+
+function codeOf(compilation: Compilation, kernel: string): readonly KernelCode[] {
+  const texts = compilation.kernelCode(kernel) ?? [];
+  return texts.map((code) => ({ kernel, language: 'wgsl', code }));
+}
+
+function jobOf(compilation: Compilation): Omit<ProfileJob, 'options'> {
+  const { result } = compilation;
+  const plan = (which: 'fused' | 'unfused', view: PlanView): PlanForRun => ({
+    exec: compilation.execPlan(which),
+    kernels: view.kernels.map(
+      ({ id, hash, nodes, bytesRead, bytesWritten, flops, estimatedUs }) => ({
+        id,
+        hash,
+        nodes,
+        bytes: bytesRead + bytesWritten,
+        flops,
+        estimatedUs,
+      }),
+    ),
+  });
+  return {
+    fused: plan('fused', result.after),
+    unfused: plan('unfused', result.before),
+    program: { ...compilation.program, dims: new Map(Object.entries(result.dims)) },
+  };
+}
+
+/** The last part of the path; the front end is chosen by its ending. */
+function fileName(uri: string): string {
+  const path = uri.replace(/[?#].*$/, '');
+  return decodeURIComponent(path.slice(path.lastIndexOf('/') + 1));
+}

@@ -1,0 +1,34 @@
+/** Starts the compiler as a worker thread of Node. */
+import { Worker } from 'node:worker_threads';
+import type { WorkerAnswer } from '../contracts/compiler';
+import type { StartWorker } from './port';
+
+export function threadStarter(script: string): StartWorker {
+  return ({ answer, ended }) => {
+    const worker = new Worker(script, { name: 'fusion-lens-compiler' });
+    let over = false;
+    const end = (reason: string) => {
+      if (over) return;
+      over = true;
+      ended(reason);
+    };
+    worker.on('message', (message: WorkerAnswer) => answer(message));
+    worker.on('messageerror', (error) => end(String(error)));
+    worker.on('error', (error: Error) => end(error.stack ?? String(error)));
+    worker.on('exit', (code) => end(`exit code ${code}`));
+    return {
+      post(call, transfer) {
+        try {
+          worker.postMessage(call, transfer);
+        } catch {
+          // A buffer that the platform won't part with is copied.
+          worker.postMessage(call);
+        }
+      },
+      terminate() {
+        over = true;
+        void worker.terminate();
+      },
+    };
+  };
+}
