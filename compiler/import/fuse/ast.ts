@@ -154,3 +154,26 @@ export const OPERATOR_OPS: Readonly<Record<BinaryOperator, readonly string[]>> =
   '==': ['eq', 'equal'],
   '!=': ['ne', 'not_equal'],
 };
+
+/** The names that a statement defines. */
+export function definedNames(s: Statement): readonly Named[] {
+  switch (s.kind) {
+    case 'dim':
+    case 'const':
+      return [s.name];
+    case 'input':
+    case 'param':
+      return s.names;
+    case 'assign':
+      return s.targets.filter((t) => t.name !== '_');
+    case 'output':
+    case 'expect':
+    case 'materialize':
+    case 'recompute':
+    case 'fuse':
+    case 'nofuse':
+    case 'schedule':
+    case 'faulty':
+      return [];
+  }
+}

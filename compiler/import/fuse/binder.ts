@@ -404,6 +404,7 @@ export class Binder implements CallHost {
     if (++this.suggestions > 50) return undefined;
     const names: string[] = [];
     for (const [n, d] of this.definitions) if (among(d)) names.push(n);
+    if (/^(f|bf|i|u|float|bfloat|int|uint)\d+$/.test(name)) names.push(...DTYPE_NAMES);
     return nearest(name, names);
   }
 

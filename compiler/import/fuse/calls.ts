@@ -130,7 +130,8 @@ export function bindCall(
     if (!first) continue;
     if (p.kind === 'tensors') {
       const ids = tensorList(host, site, p, values);
-      if (ids) operands.push(...ids);
+      // Not push(...ids): a list may be longer than the stack bears.
+      if (ids) for (const id of ids) operands.push(id);
       else ok = false;
       continue;
     }

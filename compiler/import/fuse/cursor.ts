@@ -51,7 +51,7 @@ export function statementsOf(tokens: readonly Token[]): Token[][] {
 
 /**
  * Whether the line at `i` must be a new statement although a bracket is open: it isn't indented
- * deeper, and is `keyword name`, or `name = …` that neither closes the bracket nor goes on after a
+ * deeper, and is `input x`-like (two words in a row have no place in brackets), or `name = …` that neither closes the bracket nor goes on after a
  * comma (`f(x,` / `axis=1)` is one call, however it is indented).
  */
 function startsStatement(
@@ -62,7 +62,8 @@ function startsStatement(
 ): boolean {
   const first = tokens[i];
   if (first?.kind !== 'name' || first.column > indent) return false;
-  if (isKeyword(first.text) && tokens[i + 1]?.kind === 'name') return true;
+  const second = tokens[i + 1]?.kind;
+  if (second === 'name' || second === 'number') return true;
   let j = i + 1;
   while (tokens[j]?.text === ',' && tokens[j + 1]?.kind === 'name') j += 2;
   if (tokens[j]?.text !== '=') return false;

@@ -40,6 +40,9 @@ const DENSE = new Set(['linear', 'dense']);
 /** Ops whose further operands lie along the last dim. */
 const NORMS = new Set(['layer_norm', 'layernorm', 'rms_norm', 'rmsnorm']);
 
+/** A file with more undeclared names than this isn't a sketch that wants its declarations. */
+const MOST_GUESSES = 40;
+
 const BIAS_LIKE = /^(b|b\d+|.*bias.*|beta|gamma|scale|shift|.*_b)$/i;
 
 export function guessDeclarations(statements: readonly Statement[]): Guesses {
@@ -95,6 +98,7 @@ class Guesser {
 
   /** The name of an undeclared operand that has no guess yet. */
   private open(e: Expression | undefined): string | undefined {
+    if (this.guesses.size >= MOST_GUESSES) return undefined;
     if (e?.kind !== 'name' || this.defined.has(e.name) || this.guesses.has(e.name))
       return undefined;
     return NUMBER_NAMES.has(e.name) || dtypeOf(e.name) ? undefined : e.name;

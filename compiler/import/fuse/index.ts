@@ -11,16 +11,19 @@ import {
   type SourceRange,
 } from '../../diagnostics';
 import type { Graph, ImportResult } from '../../graph/graph';
-import type { Named, Statement, SyntaxTree } from './ast';
+import { definedNames, type Statement, type SyntaxTree } from './ast';
 import { Binder, DEFAULT_SIZE, type Definition } from './binder';
 import { guessDeclarations, type Guesses } from './declarations';
 import { DirectiveBinder } from './directiveBinder';
 import { parseFuse } from './parser';
 
+export { definedNames } from './ast';
 export { parseFuse } from './parser';
+export { scanFuse, type FuseScan, type ScannedOp } from './scan';
 
 /** More than this nobody reads; the rest is counted. */
 const MOST_DIAGNOSTICS = 300;
+const LONGEST_MESSAGE = 400;
 
 export function importFuse(source: string, fileName: string): ImportResult {
   return bindFuse(parseFuse(source), fileName);
@@ -60,29 +63,6 @@ function definitionPlaces(statements: readonly Statement[]): Map<string, SourceR
     for (const n of definedNames(s)) if (!places.has(n.name)) places.set(n.name, n.range);
   }
   return places;
-}
-
-/** The names that a statement defines. */
-export function definedNames(s: Statement): readonly Named[] {
-  switch (s.kind) {
-    case 'dim':
-    case 'const':
-      return [s.name];
-    case 'input':
-    case 'param':
-      return s.names;
-    case 'assign':
-      return s.targets.filter((t) => t.name !== '_');
-    case 'output':
-    case 'expect':
-    case 'materialize':
-    case 'recompute':
-    case 'fuse':
-    case 'nofuse':
-    case 'schedule':
-    case 'faulty':
-      return [];
-  }
 }
 
 /** Without an output line every value that nothing uses is an output. */
@@ -134,7 +114,7 @@ function addImplicitOutputs(
 
 function reportUnused(binder: Binder, diagnostics: Diagnostic[]): void {
   for (const d of binder.definitions.values()) {
-    if (d.used || d.name.name.startsWith('_')) continue;
+    if (d.used || d.value.kind === 'faulty' || d.name.name.startsWith('_')) continue;
     const what =
       d.kind === 'value'
         ? 'Nothing uses it and it is no output, so it isn’t computed.'
@@ -202,7 +182,7 @@ function insertion(at: SourcePosition, newText: string): QuickFix['edits'][numbe
 /** In the order of the source; a limited number of them. */
 function arranged(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const key = (d: Diagnostic): number => (d.range ? d.range.start.line : Infinity);
-  const sorted = [...diagnostics].sort((a, b) => {
+  const sorted = diagnostics.map(clipped).sort((a, b) => {
     const x = key(a);
     const y = key(b);
     if (x !== y) return x < y ? -1 : 1;
@@ -219,6 +199,15 @@ function arranged(diagnostics: readonly Diagnostic[]): Diagnostic[] {
     ...sorted.filter((d) => kept.has(d)),
     warning('TOO_MANY_DIAGNOSTICS', `${more} more problems aren’t shown.`),
   ];
+}
+
+/** A name may be as long as the file; a message isn't. */
+function clipped(d: Diagnostic): Diagnostic {
+  const clip = (text: string, most: number): string =>
+    text.length > most ? `${text.slice(0, most)}…` : text;
+  if (d.message.length <= LONGEST_MESSAGE) return d;
+  const fixes = d.fixes?.map((f) => ({ ...f, title: clip(f.title, LONGEST_MESSAGE / 4) }));
+  return { ...d, message: clip(d.message, LONGEST_MESSAGE), ...(fixes ? { fixes } : {}) };
 }
 
 function baseName(fileName: string): string {
