@@ -18,6 +18,12 @@ import { gatherOps } from './gather';
 import { scatterOps } from './scatter';
 import { sortingOps } from './sorting';
 import { attentionOps } from './attention';
+import { resizeOps } from './resize';
+import { quantizationOps } from './quantization';
+import { recurrentOps } from './recurrent';
+import { signalOps } from './signal';
+import { visionOps } from './vision';
+import { unsupportedOps } from './unsupported';
 
 export const OPS: readonly OpDef[] = [
   ...pointwiseOps,
@@ -36,6 +42,12 @@ export const OPS: readonly OpDef[] = [
   ...scatterOps,
   ...sortingOps,
   ...attentionOps,
+  ...resizeOps,
+  ...quantizationOps,
+  ...recurrentOps,
+  ...signalOps,
+  ...visionOps,
+  ...unsupportedOps,
 ];
 
 const byName = new Map<string, OpDef>();
