@@ -197,11 +197,19 @@ function pad(ctx: LowerContext): LTensor {
       const d = x.shape[p.axis] ?? num(1);
       const i = at[p.axis] ?? num(0);
       if (mode === 'reflect') at[p.axis] = mirrored(i, d, p);
-      else if (mode === 'wrap' || mode === 'circular') at[p.axis] = mod(i, d);
+      else if (mode === 'wrap' || mode === 'circular') at[p.axis] = wrapped(i, d, p);
       else at[p.axis] = min(max(i, 0), sub(d, 1));
     }
     return x.at(at);
   });
+}
+
+/** i modulo d, with a multiple of d added where that keeps the remainder's operand from being negative. */
+function wrapped(i: IndexExpr, d: Dim, p: Padding): IndexExpr {
+  const n = constOf(d);
+  const before = constOf(p.before);
+  if (n === undefined || before === undefined || before <= 0) return mod(i, d);
+  return mod(add(i, Math.ceil(before / n) * n), d);
 }
 
 /** The place that mirroring without repeating the edge gives for `i`, which lies `before` and `after` outside at most. */
@@ -210,7 +218,7 @@ function mirrored(i: IndexExpr, d: Dim, p: Padding): IndexExpr {
   if (isConst(last, 0)) return num(0);
   const once = provablyLe(p.before, last) && provablyLe(p.after, last);
   const period = mul(last, 2);
-  const folded = once ? max(i, neg(i)) : mod(i, period);
+  const folded = once ? max(i, neg(i)) : wrapped(i, period, p);
   // The clamp never changes the place: it lets the range be seen.
   return min(max(min(folded, sub(period, folded)), 0), last);
 }

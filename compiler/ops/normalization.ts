@@ -23,7 +23,7 @@ import {
   same,
   sub,
 } from '../ir/indexExpr';
-import type { FuseArg, FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
+import type { FuseArg, FuseCall, FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
 import {
   atBroadcast,
   attrsOf,
@@ -498,10 +498,8 @@ function localResponse(ctx: LowerContext): LTensor {
 
 const WEIGHT = optionalTensor('weight', 'scale', 'gamma');
 const BIAS = optionalTensor('bias', 'beta');
-const TRAILING: readonly FuseParam[] = [
-  optionalParam('axis', 'ints', undefined, 'dim', 'axes'),
-  optionalParam('normalized_shape', 'sizes'),
-];
+const AXIS_PARAM = optionalParam('axis', 'ints', undefined, 'dim', 'axes');
+const SHAPE_PARAM = optionalParam('normalized_shape', 'sizes');
 
 function number(arg: FuseArg): number | undefined {
   return typeof arg === 'number' ? arg : undefined;
@@ -526,18 +524,37 @@ const epsilonForm = (form: Omit<FuseForm, 'attrs'>, ...names: readonly string[])
     }),
 });
 
+/** PyTorch's own order: `layer_norm(x, [512], weight, bias)`. */
+function givesShapeSecond(call: FuseCall): boolean {
+  return call.positional[1] === 'list';
+}
+
+/** Both orders of a norm over the last dims. */
+function trailingForms(
+  names: readonly string[],
+  operands: readonly FuseParam[],
+  doc: string,
+): readonly FuseForm[] {
+  const rest = { names, attrs: trailingAttrs, doc };
+  return [
+    {
+      ...rest,
+      matches: givesShapeSecond,
+      params: [X, SHAPE_PARAM, ...operands, EPS(1e-5), AXIS_PARAM],
+    },
+    { ...rest, params: [X, ...operands, AXIS_PARAM, SHAPE_PARAM, EPS(1e-5)] },
+  ];
+}
+
 const normOps: readonly OpDef[] = [
   {
     name: 'layer_norm',
     onnx: ['LayerNormalization'],
-    fuse: [
-      {
-        names: ['layer_norm', 'layernorm'],
-        params: [X, WEIGHT, BIAS, ...TRAILING, EPS(1e-5)],
-        attrs: trailingAttrs,
-        doc: '(x - mean) / sqrt(var + eps) over the dims from axis on, scaled and shifted',
-      },
-    ],
+    fuse: trailingForms(
+      ['layer_norm', 'layernorm'],
+      [WEIGHT, BIAS],
+      '(x - mean) / sqrt(var + eps) over the dims from axis on, scaled and shifted',
+    ),
     lower: layerNorm,
   },
   {
@@ -547,14 +564,11 @@ const normOps: readonly OpDef[] = [
       'SimplifiedLayerNormalization',
       'com.microsoft:SimplifiedLayerNormalization',
     ],
-    fuse: [
-      {
-        names: ['rms_norm', 'rmsnorm'],
-        params: [X, WEIGHT, ...TRAILING, EPS(1e-5)],
-        attrs: trailingAttrs,
-        doc: 'x / sqrt(mean(x²) + eps) over the dims from axis on, scaled',
-      },
-    ],
+    fuse: trailingForms(
+      ['rms_norm', 'rmsnorm'],
+      [WEIGHT],
+      'x / sqrt(mean(x²) + eps) over the dims from axis on, scaled',
+    ),
     lower: rmsNorm,
   },
   {

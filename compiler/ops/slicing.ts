@@ -168,8 +168,14 @@ function partSizes(ctx: LowerContext, dim: Dim): readonly Dim[] {
 function bySize(ctx: LowerContext, dim: Dim, size: Dim, names: number): readonly Dim[] {
   if (lowerBound(size) < 1 && constOf(size) !== undefined)
     ctx.fail('BAD_ATTRIBUTE', `a part can't have ${printIndex(size)} elements`);
-  const exact = constOf(ceilDiv(dim, size));
-  const parts = exact ?? names;
+  const count = ceilDiv(dim, size);
+  const parts = constOf(count) ?? names;
+  if (constOf(count) === undefined)
+    ctx.requireEqual(
+      count,
+      num(parts),
+      `the parts of ${printIndex(size)} in a dim of ${printIndex(dim)}, and the results`,
+    );
   const before = mul(size, parts - 1);
   return [...new Array<Dim>(parts - 1).fill(size), sub(dim, before)];
 }
