@@ -49,7 +49,8 @@ export function verifyProgram(program: Program): string[] {
 function checkEnds(program: Program, faults: string[]): void {
   for (const id of program.inputs) {
     const role = program.values.get(id)?.role;
-    if (role !== 'input') faults.push(`input ${id}: its role is ${role ?? 'unknown'}`);
+    if (role !== 'input' && role !== 'param')
+      faults.push(`input ${id}: its role is ${role ?? 'unknown'}`);
   }
   const size = (shape: readonly IndexExpr[]): string =>
     rewrite(product(shape), bindSizes(program)).key;
