@@ -3,7 +3,7 @@
  *
  * Times are microseconds, rates GB/s (1e9 bytes) and GFLOP/s (1e9 operations; a multiply-add is two).
  */
-import type { BufferSpec, ExecPlan } from '../../compiler/result';
+import type { AdapterLimits, BufferSpec, ExecPlan } from '../../compiler/result';
 import type { Program } from '../../compiler/ir/compute';
 
 export interface AdapterInfo {
@@ -18,6 +18,8 @@ export interface AdapterInfo {
   readonly runner: 'node' | 'browser';
   /** Smallest step of its GPU clock, µs; 0 when timestamps aren't available (then wall times are used, and said so). */
   readonly timestampQuantumUs: number;
+  /** What legality asks about: the compiler should be given these. */
+  readonly limits?: AdapterLimits;
 }
 
 export interface KernelTime {

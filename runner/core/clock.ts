@@ -1,0 +1,196 @@
+/**
+ * Timing of loaded plans: by the GPU's timestamps, one compute pass a dispatch, or by wall time where
+ * the adapter has none. Times are microseconds.
+ *
+ * A coarse clock (browsers round to about 100 µs) is met by repeating each dispatch inside its pass
+ * until the clock's step is under 1 % of what is measured.
+ */
+import { MAP_READ, USAGE, type Device, type Host, type Watch } from './device';
+import { throwIfCancelled } from './faults';
+import { encodeDispatch, type LoadedPlan } from './loaded';
+import { quantumOf } from './statistics';
+import type { CancelSignal } from './types';
+
+/** WebGPU's limit on a query set, in pairs. */
+const PAIRS = 2048;
+/** What a repeated dispatch should take: this many steps of the clock. */
+const STEPS = 100;
+/** Without timestamps: long enough for the cost of a submit to vanish. */
+const WALL_TARGET_US = 5000;
+const MAX_REPEATS = 4096;
+/** One repeated measurement never takes longer than this because of repeats. */
+const MAX_REPEATED_US = 500_000;
+
+interface Queries {
+  readonly set: GPUQuerySet;
+  readonly resolve: GPUBuffer;
+  readonly read: GPUBuffer;
+}
+
+export class Clock {
+  /** Step of the timestamps, µs; 0 until measured, and where there are none. */
+  quantumUs = 0;
+  private readonly queries: Queries[] = [];
+  private readings: bigint[] = [];
+  private calibrating = false;
+
+  constructor(
+    private readonly device: Device,
+    private readonly host: Host,
+    private readonly watch: Watch,
+    private readonly signal: CancelSignal,
+  ) {}
+
+  get timestamps(): boolean {
+    return this.device.timestamps;
+  }
+
+  /** Time of each dispatch; `repeats` says how often each runs in a row. */
+  async dispatches(loaded: LoadedPlan, repeats: readonly number[]): Promise<number[]> {
+    return this.timestamps
+      ? this.passes(
+          loaded.dispatches.map((d, i) => (pass) => {
+            for (let k = 0; k < (repeats[i] ?? 1); k++) encodeDispatch(pass, d);
+          }),
+          repeats,
+        )
+      : this.walls(loaded, repeats);
+  }
+
+  /** Time of the whole plan in one pass and one submit. */
+  async whole(loaded: LoadedPlan, repeats: number): Promise<number> {
+    const all = (pass: GPUComputePassEncoder): void => {
+      for (let k = 0; k < repeats; k++) for (const d of loaded.dispatches) encodeDispatch(pass, d);
+    };
+    if (this.timestamps) {
+      const [t] = await this.passes([all], [repeats]);
+      return t ?? 0;
+    }
+    return (await this.wall(all)) / repeats;
+  }
+
+  /**
+   * How often to repeat each dispatch, found by trying; measures the clock's step on the way.
+   * `measure` gives the time of one run of each at given repeats.
+   */
+  async repeatsFor(
+    count: number,
+    measure: (repeats: readonly number[]) => Promise<readonly number[]>,
+  ): Promise<number[]> {
+    let repeats = new Array<number>(count).fill(1);
+    this.calibrating = true;
+    for (let round = 0; round < 8; round++) {
+      throwIfCancelled(this.signal);
+      const times = await measure(repeats);
+      if (this.timestamps && this.readings.length >= 4)
+        this.quantumUs = Number(quantumOf(this.readings)) / 1000;
+      const target = this.timestamps ? STEPS * this.quantumUs : WALL_TARGET_US;
+      let grew = false;
+      repeats = repeats.map((r, i) => {
+        const total = (times[i] ?? 0) * r;
+        if (total >= target || r >= MAX_REPEATS) return r;
+        const wanted = total > 0 ? Math.ceil((r * target) / total) : r * 16;
+        const affordable = total > 0 ? Math.floor((r * MAX_REPEATED_US) / total) : MAX_REPEATS;
+        const next = Math.max(r, Math.min(wanted, r * 16, MAX_REPEATS, affordable));
+        grew ||= next > r;
+        return next;
+      });
+      if (!grew) break;
+    }
+    this.calibrating = false;
+    return repeats;
+  }
+
+  dispose(): void {
+    for (const q of this.queries) {
+      q.set.destroy();
+      q.resolve.destroy();
+      q.read.destroy();
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------
+
+  private async passes(
+    work: readonly ((pass: GPUComputePassEncoder) => void)[],
+    repeats: readonly number[],
+  ): Promise<number[]> {
+    const { gpu } = this.device;
+    const encoder = gpu.createCommandEncoder();
+    const chunks: { queries: Queries; pairs: number }[] = [];
+    for (let start = 0; start < work.length; start += PAIRS) {
+      const queries = this.queriesAt(chunks.length);
+      const part = work.slice(start, start + PAIRS);
+      part.forEach((encode, i) => {
+        const pass = encoder.beginComputePass({
+          timestampWrites: {
+            querySet: queries.set,
+            beginningOfPassWriteIndex: 2 * i,
+            endOfPassWriteIndex: 2 * i + 1,
+          },
+        });
+        encode(pass);
+        pass.end();
+      });
+      encoder.resolveQuerySet(queries.set, 0, 2 * part.length, queries.resolve, 0);
+      encoder.copyBufferToBuffer(queries.resolve, 0, queries.read, 0, 16 * part.length);
+      chunks.push({ queries, pairs: part.length });
+    }
+    gpu.queue.submit([encoder.finish()]);
+    const times: number[] = [];
+    for (const { queries, pairs } of chunks) {
+      await this.device.guard(queries.read.mapAsync(MAP_READ, 0, 16 * pairs));
+      const stamps = new BigUint64Array(queries.read.getMappedRange(0, 16 * pairs).slice(0));
+      queries.read.unmap();
+      if (this.calibrating) this.readings = [...this.readings, ...stamps].slice(-4096);
+      for (let i = 0; i < pairs; i++) {
+        const ns = Number((stamps[2 * i + 1] ?? 0n) - (stamps[2 * i] ?? 0n));
+        // A clock that was reset in between gives nonsense.
+        times.push(Math.max(0, ns) / 1000 / (repeats[times.length] ?? 1));
+      }
+    }
+    return times;
+  }
+
+  private queriesAt(i: number): Queries {
+    const old = this.queries[i];
+    if (old) return old;
+    const { gpu } = this.device;
+    const made: Queries = {
+      set: gpu.createQuerySet({ type: 'timestamp', count: 2 * PAIRS }),
+      resolve: gpu.createBuffer({
+        size: 16 * PAIRS,
+        usage: USAGE.queryResolve | USAGE.copySrc,
+      }),
+      read: gpu.createBuffer({ size: 16 * PAIRS, usage: USAGE.mapRead | USAGE.copyDst }),
+    };
+    this.queries.push(made);
+    return made;
+  }
+
+  private async walls(loaded: LoadedPlan, repeats: readonly number[]): Promise<number[]> {
+    const times: number[] = [];
+    for (const [i, d] of loaded.dispatches.entries()) {
+      const n = repeats[i] ?? 1;
+      const us = await this.wall((pass) => {
+        for (let k = 0; k < n; k++) encodeDispatch(pass, d);
+      });
+      times.push(us / n);
+      this.watch.working(d.spec.kernel, us / 1000);
+    }
+    return times;
+  }
+
+  private async wall(encode: (pass: GPUComputePassEncoder) => void): Promise<number> {
+    const { gpu } = this.device;
+    const encoder = gpu.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    encode(pass);
+    pass.end();
+    const commands = encoder.finish();
+    const start = this.host.now();
+    gpu.queue.submit([commands]);
+    await this.device.guard(gpu.queue.onSubmittedWorkDone());
+    return (this.host.now() - start) * 1000;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * A plan on the GPU: its buffers allocated and filled, its bind groups made, ready to be encoded as
+ * often as wanted.
+ */
+import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
+import { USAGE, type Device } from './device';
+import { fail } from './faults';
+import { slotOf, writtenBuffers, type BufferPool } from './memory';
+import type { PipelineCache } from './pipelines';
+import type { StorageArray } from './storage';
+
+export interface LoadedDispatch {
+  readonly spec: DispatchSpec;
+  readonly pipeline: GPUComputePipeline;
+  readonly bindGroup: GPUBindGroup;
+}
+
+export interface LoadedPlan {
+  readonly plan: ExecPlan;
+  readonly dispatches: readonly LoadedDispatch[];
+  buffer(id: string): GPUBuffer;
+}
+
+/** The buffers of a job's plans, by slot. */
+export class JobMemory {
+  private readonly slots = new Map<string, GPUBuffer>();
+  private readonly uniforms: GPUBuffer[] = [];
+
+  constructor(
+    private readonly device: Device,
+    private readonly pool: BufferPool,
+    private readonly values: ReadonlySet<string>,
+  ) {}
+
+  /**
+   * Allocates what the plan needs and isn't there yet. `contents` gives the elements of a buffer that
+   * no kernel writes.
+   */
+  async load(
+    name: string,
+    plan: ExecPlan,
+    pipelines: PipelineCache,
+    contents: (spec: BufferSpec) => Promise<StorageArray>,
+  ): Promise<LoadedPlan> {
+    const written = new Set(writtenBuffers(plan).map((w) => w.spec.id));
+    const byId = new Map<string, GPUBuffer>();
+    for (const spec of plan.buffers) {
+      const slot = slotOf(spec, this.values, name);
+      let buffer = this.slots.get(slot);
+      if (!buffer) {
+        buffer = await this.allocate(spec);
+        this.slots.set(slot, buffer);
+        if (!written.has(spec.id) || spec.data) await this.upload(buffer, spec, contents);
+      }
+      byId.set(spec.id, buffer);
+    }
+    const buffer = (id: string): GPUBuffer => {
+      const b = byId.get(id);
+      if (!b) throw new Error(`there is no buffer ${id} in the plan`);
+      return b;
+    };
+    const dispatches: LoadedDispatch[] = [];
+    for (const spec of plan.dispatches)
+      dispatches.push(
+        await this.device.scoped(spec.kernel, () => this.bind(spec, pipelines, buffer, plan)),
+      );
+    return { plan, dispatches, buffer };
+  }
+
+  release(): void {
+    for (const b of this.slots.values()) this.pool.give(b);
+    for (const b of this.uniforms) b.destroy();
+    this.slots.clear();
+  }
+
+  private async allocate(spec: BufferSpec): Promise<GPUBuffer> {
+    return this.pool.take(spec.bytes, spec.name);
+  }
+
+  private async upload(
+    buffer: GPUBuffer,
+    spec: BufferSpec,
+    contents: (spec: BufferSpec) => Promise<StorageArray>,
+  ): Promise<void> {
+    const data = await contents(spec);
+    if (data.length !== spec.elements)
+      fail('BAD_INPUT', `${spec.name} has ${data.length} elements instead of ${spec.elements}.`);
+    const { queue } = this.device.gpu;
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    // A view on shared memory is refused, and a length must be a multiple of four.
+    const whole = bytes.byteLength - (bytes.byteLength % 4);
+    const { buffer: memory } = bytes;
+    const PIECE = 64 * 2 ** 20;
+    for (let at = 0; at < whole; at += PIECE) {
+      const length = Math.min(whole, at + PIECE) - at;
+      const piece =
+        memory instanceof ArrayBuffer
+          ? new Uint8Array(memory, bytes.byteOffset + at, length)
+          : new Uint8Array(bytes.subarray(at, at + length));
+      queue.writeBuffer(buffer, at, piece);
+    }
+    if (whole < bytes.byteLength) {
+      const tail = new Uint8Array(4);
+      tail.set(bytes.subarray(whole));
+      queue.writeBuffer(buffer, whole, tail);
+    }
+  }
+
+  private bind(
+    spec: DispatchSpec,
+    pipelines: PipelineCache,
+    buffer: (id: string) => GPUBuffer,
+    plan: ExecPlan,
+  ): LoadedDispatch {
+    const { gpu } = this.device;
+    const { pipeline, layout } = pipelines.get(spec);
+    const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
+    const entries: GPUBindGroupEntry[] = spec.bindings.map((b, binding) => ({
+      binding,
+      // The pool's buffers may be larger: kernels that ask for an array's length need the exact one.
+      resource: { buffer: buffer(b.buffer), size: sizes.get(b.buffer) ?? 4 },
+    }));
+    if (spec.uniforms.length > 0) {
+      const size = Math.ceil(spec.uniforms.length / 4) * 16;
+      const words = new Uint32Array(size / 4);
+      spec.uniforms.forEach((u, i) => (words[i] = u));
+      const uniform = gpu.createBuffer({
+        label: `${spec.label} uniforms`,
+        size,
+        usage: USAGE.uniform | USAGE.copyDst,
+      });
+      gpu.queue.writeBuffer(uniform, 0, words);
+      this.uniforms.push(uniform);
+      entries.push({ binding: spec.bindings.length, resource: { buffer: uniform } });
+    }
+    return { spec, pipeline, bindGroup: gpu.createBindGroup({ layout, entries }) };
+  }
+}
+
+export function encodeDispatch(pass: GPUComputePassEncoder, d: LoadedDispatch): void {
+  const [x, y, z] = d.spec.workgroups;
+  pass.setPipeline(d.pipeline);
+  pass.setBindGroup(0, d.bindGroup);
+  if (x > 0 && y > 0 && z > 0) pass.dispatchWorkgroups(x, y, z);
+}

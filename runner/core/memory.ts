@@ -1,0 +1,200 @@
+/**
+ * GPU memory: sizes checked before anything is allocated, buffers pooled between jobs (a fresh buffer
+ * must be zeroed, which costs several times a kernel on a software adapter), and one buffer for each
+ * L1 value, shared by the plans of a job.
+ *
+ * Vocabulary
+ *  - *slot*: what a buffer of a plan stands for: its L1 value, or the buffer itself for scratch.
+ *  - *poison*: a bit pattern written to every result before a run; found afterwards, it tells of
+ *    elements that no kernel wrote.
+ */
+import type { Storage } from '../../compiler/graph/dtype';
+import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
+import { USAGE, type Device, MAP_READ } from './device';
+import { bytesText, fail, Faulted } from './faults';
+import { viewStorage, type StorageArray } from './storage';
+
+const STORAGE_USAGE = USAGE.storage | USAGE.copySrc | USAGE.copyDst;
+/** Idle buffers kept for the next job. */
+const POOL_BYTES = 512 * 2 ** 20;
+const STAGING_BYTES = 32 * 2 ** 20;
+const POISON_BYTES = 4 * 2 ** 20;
+/** Word patterns: quiet NaNs with an unlikely payload, an unlikely integer. */
+const POISON: Record<Storage, number> = {
+  f32: 0x7fedbeef,
+  f16: 0x7fab7fab,
+  i32: 0x5ee7a55e,
+  u32: 0x5ee7a55e,
+};
+
+/** Faults with TOO_LARGE when a buffer or a grid exceeds the adapter's limits. */
+export function checkSizes(device: Device, plan: ExecPlan): void {
+  const { limits } = device;
+  const refuse = (what: string, kernel: string | undefined): never =>
+    fail('TOO_LARGE', what, {
+      kernel,
+      advice: 'Profile with smaller sizes (--dim, or the `dim` lines of the file).',
+    });
+  const byId = new Map(plan.buffers.map((b) => [b.id, b]));
+  const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
+  for (const b of plan.buffers) {
+    if (b.bytes <= largest) continue;
+    const name =
+      limits.maxBufferSize < limits.maxStorageBufferBindingSize
+        ? 'maxBufferSize'
+        : 'maxStorageBufferBindingSize';
+    const kernel = plan.dispatches.find((d) => d.bindings.some((x) => x.buffer === b.id))?.kernel;
+    refuse(
+      `${b.name} [${b.shape.join(', ')}] needs ${bytesText(b.bytes)}; the adapter’s ${name} is ${bytesText(largest)}.`,
+      kernel,
+    );
+  }
+  for (const d of plan.dispatches) {
+    for (const { buffer } of d.bindings)
+      if (!byId.has(buffer))
+        fail('INTERNAL', `${d.kernel} binds ${buffer}, which isn’t in the plan`);
+    if (d.bindings.length > limits.maxStorageBuffersPerShaderStage)
+      refuse(
+        `${d.label} binds ${d.bindings.length} buffers; the adapter’s maxStorageBuffersPerShaderStage is ${limits.maxStorageBuffersPerShaderStage}.`,
+        d.kernel,
+      );
+    const most = Math.max(...d.workgroups);
+    if (most > limits.maxComputeWorkgroupsPerDimension)
+      refuse(
+        `${d.label} needs ${most} workgroups in one dimension; the adapter’s maxComputeWorkgroupsPerDimension is ${limits.maxComputeWorkgroupsPerDimension}.`,
+        d.kernel,
+      );
+  }
+}
+
+export class BufferPool {
+  private readonly idle = new Map<number, GPUBuffer[]>();
+  private idleBytes = 0;
+  private staging: GPUBuffer | undefined;
+  private readonly poisons = new Map<number, GPUBuffer>();
+
+  constructor(private readonly device: Device) {}
+
+  async take(bytes: number, label: string): Promise<GPUBuffer> {
+    const size = roundUp(bytes);
+    const old = this.idle.get(size)?.pop();
+    if (old) {
+      this.idleBytes -= size;
+      return old;
+    }
+    const create = (): Promise<GPUBuffer> =>
+      this.device.scoped(undefined, () =>
+        this.device.gpu.createBuffer({ label, size, usage: STORAGE_USAGE }),
+      );
+    try {
+      return await create();
+    } catch (e) {
+      // Perhaps what earlier jobs left idle is in the way.
+      if (!(e instanceof Faulted) || e.fault.code !== 'OUT_OF_MEMORY' || this.idleBytes === 0)
+        throw e;
+      this.drain();
+      return create();
+    }
+  }
+
+  private drain(): void {
+    for (const list of this.idle.values()) for (const b of list) b.destroy();
+    this.idle.clear();
+    this.idleBytes = 0;
+  }
+
+  give(buffer: GPUBuffer): void {
+    if (this.idleBytes + buffer.size > POOL_BYTES) {
+      buffer.destroy();
+      return;
+    }
+    this.idleBytes += buffer.size;
+    const list = this.idle.get(buffer.size);
+    if (list) list.push(buffer);
+    else this.idle.set(buffer.size, [buffer]);
+  }
+
+  /** Fills the buffer with the poison of its storage type. */
+  poison(encoder: GPUCommandEncoder, buffer: GPUBuffer, spec: BufferSpec): void {
+    const word = POISON[spec.storage];
+    let source = this.poisons.get(word);
+    if (!source) {
+      source = this.device.gpu.createBuffer({
+        label: 'poison',
+        size: POISON_BYTES,
+        usage: USAGE.copySrc | USAGE.copyDst,
+      });
+      this.device.gpu.queue.writeBuffer(source, 0, new Uint32Array(POISON_BYTES / 4).fill(word));
+      this.poisons.set(word, source);
+    }
+    for (let at = 0; at < spec.bytes; at += POISON_BYTES)
+      encoder.copyBufferToBuffer(source, 0, buffer, at, Math.min(POISON_BYTES, spec.bytes - at));
+  }
+
+  /** The elements of a buffer, read back in pieces. */
+  async read(buffer: GPUBuffer, spec: BufferSpec): Promise<StorageArray> {
+    const { gpu } = this.device;
+    this.staging ??= gpu.createBuffer({
+      label: 'staging',
+      size: STAGING_BYTES,
+      usage: USAGE.mapRead | USAGE.copyDst,
+    });
+    const { staging } = this;
+    const bytes = new Uint8Array(new ArrayBuffer(spec.bytes));
+    for (let at = 0; at < spec.bytes; at += STAGING_BYTES) {
+      const n = Math.min(STAGING_BYTES, spec.bytes - at);
+      const encoder = gpu.createCommandEncoder();
+      encoder.copyBufferToBuffer(buffer, at, staging, 0, n);
+      gpu.queue.submit([encoder.finish()]);
+      await this.device.guard(staging.mapAsync(MAP_READ, 0, n));
+      bytes.set(new Uint8Array(staging.getMappedRange(0, n)), at);
+      staging.unmap();
+    }
+    return viewStorage(spec.storage, bytes.buffer, spec.elements);
+  }
+}
+
+/** To a power of two up to 1 MiB, then to whole MiB: few sizes, so that buffers are found again. */
+function roundUp(bytes: number): number {
+  const mib = 2 ** 20;
+  if (bytes >= mib) return bytes;
+  return Math.max(256, 2 ** Math.ceil(Math.log2(bytes)));
+}
+
+/** Whether an element still holds the poison; the index of the first that does. */
+export function findPoison(data: StorageArray, storage: Storage): number | undefined {
+  const word = POISON[storage];
+  if (data instanceof Uint16Array) {
+    const half = word & 0xffff;
+    const at = data.indexOf(half);
+    return at < 0 ? undefined : at;
+  }
+  const at = new Uint32Array(data.buffer, data.byteOffset, data.length).indexOf(word);
+  return at < 0 ? undefined : at;
+}
+
+/** What a buffer stands for: equal slots of two plans are one buffer. */
+export function slotOf(spec: BufferSpec, values: ReadonlySet<string>, plan: string): string {
+  const value = spec.value ?? (values.has(spec.id) ? spec.id : undefined);
+  return value === undefined || spec.role === 'scratch'
+    ? `${plan}/${spec.id}`
+    : `${value} ${spec.storage} ${spec.bytes}`;
+}
+
+/** The buffers that some dispatch writes, with the last kernel that does, in execution order. */
+export function writtenBuffers(
+  plan: ExecPlan,
+): { readonly spec: BufferSpec; readonly kernel: string }[] {
+  const byId = new Map(plan.buffers.map((b) => [b.id, b]));
+  const last = new Map<string, DispatchSpec>();
+  for (const d of plan.dispatches)
+    for (const b of d.bindings)
+      if (b.access === 'read_write') {
+        last.delete(b.buffer);
+        last.set(b.buffer, d);
+      }
+  return [...last].flatMap(([id, d]) => {
+    const spec = byId.get(id);
+    return spec ? [{ spec, kernel: d.kernel }] : [];
+  });
+}

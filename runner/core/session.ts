@@ -1,0 +1,279 @@
+/**
+ * A session: one open device with its compiled pipelines and pooled buffers, which serves one job after
+ * another. When the device is lost the session says so; the next job opens a new one.
+ *
+ * A profile is made in two steps, so that they can happen on two machines: {@link Session.measure} runs
+ * and times the plans and reads back what they stored; {@link finishProfile} compares that with the
+ * reference.
+ */
+import type { BufferSpec, ExecPlan } from '../../compiler/result';
+import { Clock } from './clock';
+import { ContentSource, DEFAULT_SEED } from './contents';
+import { Device, type Host, type Watch } from './device';
+import { fail, throwIfCancelled } from './faults';
+import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
+import { measure, type Contestant } from './measure';
+import { BufferPool, checkSizes, findPoison, writtenBuffers } from './memory';
+import { PipelineCache } from './pipelines';
+import { toStorage } from './storage';
+import type {
+  AdapterInfo,
+  CancelSignal,
+  PlanTimes,
+  ProfileJob,
+  ProfileResult,
+  RunJob,
+  RunOutput,
+} from './types';
+import { verify, type StoredResult, type StoredResults } from './verify';
+
+/** A profile before verification. It survives structured cloning. */
+export interface MeasuredProfile {
+  readonly adapter: AdapterInfo;
+  readonly unfused: PlanTimes;
+  readonly fused: PlanTimes;
+  readonly rounds: number;
+  readonly seed: number;
+  readonly compileMs: number;
+  readonly notes: readonly string[];
+  /** Empty when verification was not asked for. */
+  readonly stored: StoredResults;
+}
+
+const DEFAULT_SECONDS = 3;
+const DEFAULT_ITERATIONS = 200;
+/** What one dispatch is expected to take at most before anything is known about it, ms. */
+const EXPECTED_FIRST_MS = 1000;
+
+export class Session {
+  private readonly pipelines: PipelineCache;
+  private readonly pool: BufferPool;
+
+  private constructor(
+    private readonly host: Host,
+    readonly device: Device,
+  ) {
+    this.pipelines = new PipelineCache(device);
+    this.pool = new BufferPool(device);
+  }
+
+  static async open(host: Host): Promise<Session> {
+    return new Session(host, await Device.open(host));
+  }
+
+  get lost(): boolean {
+    return this.device.lost !== undefined;
+  }
+
+  get adapter(): AdapterInfo {
+    return this.device.info;
+  }
+
+  dispose(): void {
+    this.device.destroy();
+  }
+
+  async measure(job: ProfileJob, watch: Watch, signal: CancelSignal): Promise<MeasuredProfile> {
+    const { host, device } = this;
+    const { options, program } = job;
+    const notes: string[] = [];
+    const plans = [job.unfused.exec, job.fused.exec];
+    for (const p of plans) checkSizes(device, p);
+    const compileStart = host.now();
+    await this.pipelines.compileAll(plans, watch, signal);
+    const compileMs = host.now() - compileStart;
+
+    const source = new ContentSource(program, options, host);
+    const values = new Set(program.values.keys());
+    const memory = new JobMemory(device, this.pool, values);
+    const clock = new Clock(device, host, watch, signal);
+    try {
+      const load = async (name: 'unfused' | 'fused'): Promise<Contestant> => ({
+        which: name,
+        plan: job[name],
+        loaded: await memory.load(name, job[name].exec, this.pipelines, (spec) =>
+          source.forBuffer(spec),
+        ),
+      });
+      const unfused = await load('unfused');
+      const fused = await load('fused');
+      const stored = { unfused: [] as StoredResult[], fused: [] as StoredResult[] };
+      for (const c of [unfused, fused]) {
+        await this.runOnce(c.loaded, c.which, watch, signal);
+        if (options.verify !== false)
+          stored[c.which] = await this.readAll(c.loaded, c.which, watch, signal);
+      }
+      const budget = {
+        iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
+        seconds: options.seconds ?? DEFAULT_SECONDS,
+      };
+      const { times, rounds } = await measure([unfused, fused], clock, budget, host, watch, signal);
+      if (device.uncaptured !== undefined) notes.push(`WebGPU error: ${device.uncaptured}`);
+      this.clockNotes(clock, notes);
+      const unfusedTimes = times.get('unfused');
+      const fusedTimes = times.get('fused');
+      if (!unfusedTimes || !fusedTimes) throw new Error('a plan was not measured');
+      return {
+        adapter: { ...device.info, timestampQuantumUs: clock.quantumUs },
+        unfused: unfusedTimes,
+        fused: fusedTimes,
+        rounds,
+        seed: options.seed ?? DEFAULT_SEED,
+        compileMs,
+        notes,
+        stored,
+      };
+    } finally {
+      device.current = undefined;
+      clock.dispose();
+      memory.release();
+    }
+  }
+
+  /** Runs the plan once on given tensors. */
+  async run(job: RunJob, watch: Watch, signal: CancelSignal): Promise<RunOutput[]> {
+    const { device } = this;
+    checkSizes(device, job.exec);
+    const given = new Map(job.inputs.map((i) => [i.buffer, i.data]));
+    for (const i of job.inputs) checkGiven(job.exec, i.buffer, i.data.length);
+    await this.pipelines.compileAll([job.exec], watch, signal);
+    const source = new ContentSource(undefined, job.options, this.host);
+    const memory = new JobMemory(device, this.pool, new Set());
+    try {
+      const loaded = await memory.load('run', job.exec, this.pipelines, async (spec) => {
+        const data = given.get(spec.id);
+        return data ? toStorageOf(spec, data) : source.forBuffer(spec);
+      });
+      await this.runOnce(loaded, 'fused', watch, signal);
+      const outputs: RunOutput[] = [];
+      const writers = new Map(writtenBuffers(job.exec).map((w) => [w.spec.id, w.kernel]));
+      for (const o of job.exec.outputs) {
+        throwIfCancelled(signal);
+        const spec = job.exec.buffers.find((b) => b.id === o.buffer);
+        if (!spec) fail('INTERNAL', `the output ${o.name} has no buffer`);
+        const data = await this.pool.read(loaded.buffer(spec.id), spec);
+        const kernel = writers.get(spec.id);
+        const poison = kernel === undefined ? undefined : findPoison(data, spec.storage);
+        if (poison !== undefined)
+          fail('INTERNAL', `No kernel wrote element ${poison} of the output ${o.name}.`, {
+            kernel,
+          });
+        outputs.push({ name: o.name, buffer: spec, data });
+      }
+      return outputs;
+    } finally {
+      device.current = undefined;
+      memory.release();
+    }
+  }
+
+  /** Poisons every result, then runs kernel by kernel, so that what hangs or fails is known by name. */
+  private async runOnce(
+    loaded: LoadedPlan,
+    stage: 'fused' | 'unfused',
+    watch: Watch,
+    signal: CancelSignal,
+  ): Promise<void> {
+    const { device } = this;
+    const { queue } = device.gpu;
+    const total = loaded.dispatches.length;
+    await device.scoped(undefined, () => {
+      const encoder = device.gpu.createCommandEncoder();
+      for (const { spec } of writtenBuffers(loaded.plan))
+        if (!spec.data) this.pool.poison(encoder, loaded.buffer(spec.id), spec);
+      queue.submit([encoder.finish()]);
+    });
+    for (const [i, d] of loaded.dispatches.entries()) {
+      throwIfCancelled(signal);
+      const { kernel } = d.spec;
+      device.current = kernel;
+      watch.working(kernel, EXPECTED_FIRST_MS);
+      watch.progress({ stage, done: i, total, kernel });
+      await device.scoped(kernel, () => {
+        const encoder = device.gpu.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        encodeDispatch(pass, d);
+        pass.end();
+        queue.submit([encoder.finish()]);
+      });
+      await device.guard(queue.onSubmittedWorkDone());
+    }
+    device.current = undefined;
+  }
+
+  private async readAll(
+    loaded: LoadedPlan,
+    stage: 'fused' | 'unfused',
+    watch: Watch,
+    signal: CancelSignal,
+  ): Promise<StoredResult[]> {
+    const out: StoredResult[] = [];
+    const written = writtenBuffers(loaded.plan).filter((w) => w.spec.role !== 'scratch');
+    for (const { spec, kernel } of written) {
+      throwIfCancelled(signal);
+      watch.working(kernel, EXPECTED_FIRST_MS);
+      out.push({ kernel, spec, data: await this.pool.read(loaded.buffer(spec.id), spec) });
+    }
+    watch.progress({ stage, done: loaded.dispatches.length, total: loaded.dispatches.length });
+    return out;
+  }
+
+  private clockNotes(clock: Clock, notes: string[]): void {
+    if (!clock.timestamps)
+      notes.push('The adapter has no timestamps: times are wall times of repeated dispatches.');
+    else if (clock.quantumUs >= 1)
+      notes.push(
+        `The GPU clock steps by ${clock.quantumUs.toFixed(1)} µs: dispatches were repeated until a step was under 1 % of what was measured.`,
+      );
+    if (this.device.info.software)
+      notes.push(
+        'A software adapter: a CPU ran these kernels, so the times say little about a GPU.',
+      );
+  }
+}
+
+function checkGiven(plan: ExecPlan, buffer: string, elements: number): void {
+  const spec = plan.buffers.find((b) => b.id === buffer);
+  if (!spec) fail('BAD_INPUT', `There is no buffer ${buffer} in the plan.`);
+  if (spec.elements !== elements)
+    fail(
+      'BAD_INPUT',
+      `${spec.name} takes ${spec.elements} elements [${spec.shape.join(', ')}], not ${elements}.`,
+    );
+}
+
+function toStorageOf(spec: BufferSpec, data: RunJob['inputs'][number]['data']): typeof data {
+  const fits =
+    (spec.storage === 'f32' && data instanceof Float32Array) ||
+    (spec.storage === 'i32' && data instanceof Int32Array) ||
+    (spec.storage === 'u32' && data instanceof Uint32Array) ||
+    (spec.storage === 'f16' && data instanceof Uint16Array);
+  if (fits) return data;
+  if (data instanceof Uint16Array)
+    fail('BAD_INPUT', `${spec.name} is stored as ${spec.storage}, not as f16.`);
+  return toStorage(data, spec.storage);
+}
+
+/** Verifies a measured profile and makes the result of it. */
+export async function finishProfile(
+  job: ProfileJob,
+  measured: MeasuredProfile,
+  host: Host,
+  watch: Watch,
+  signal: CancelSignal,
+): Promise<ProfileResult> {
+  const { stored, rounds, ...times } = measured;
+  const notes = [...measured.notes];
+  const skipped = job.options.verify === false;
+  if (skipped) notes.push('The results were not verified, as asked.');
+  const verification = skipped
+    ? { ok: false, outputs: [], kernels: [] }
+    : await verify(job, stored, host, watch, signal);
+  return {
+    ...times,
+    speedup: measured.fused.wallUs > 0 ? measured.unfused.wallUs / measured.fused.wallUs : 1,
+    verification,
+    iterations: rounds,
+    notes,
+  };
+}

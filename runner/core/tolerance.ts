@@ -1,0 +1,199 @@
+/**
+ * How much a GPU result may differ from the float64 reference.
+ *
+ * Errors are relative to the larger of the element and the root mean square of its tensor, so that an
+ * element that cancels to almost nothing isn't held against a kernel. The *floor* of a value is what
+ * honest arithmetic in its types costs: rounding where it is stored or narrowed, the sums' length, the
+ * functions used (WGSL allows transcendental ones many units in the last place), and what its operands
+ * bring along. A fused kernel may reach twice the error of the unfused one instead, but not more than
+ * the *cap*, {@link CAP} floors: an error that both plans share is still an error.
+ *
+ * Values that aren't floats are exact when nothing they come from is a float. Otherwise (an argmax, a
+ * comparison, a quantisation) rounding may tip a few elements over; then their error is the share of
+ * elements that differ. What is computed from rounded or truncated floats has steps, where one tipped
+ * element is a large error: there only the unfused plan says what is honest.
+ */
+import { isFloat, isInteger, type DType } from '../../compiler/graph/dtype';
+import type { Compute, Program } from '../../compiler/ir/compute';
+import { visitExpr, type BinaryFn, type UnaryFn, type ValueId } from '../../compiler/ir/expr';
+import { evaluate } from '../../compiler/ir/indexExpr';
+
+const CAP = 64;
+
+/** Half a unit in the last place of a number about 1. */
+function unitOf(t: DType): number {
+  switch (t) {
+    case 'f16':
+      return 2 ** -11;
+    case 'bf16':
+      return 2 ** -8;
+    default:
+      return 2 ** -24;
+  }
+}
+
+/** Error of a function, in units of f32; WGSL's sine and cosine have an absolute error of 2^-11. */
+function unitsOf(fn: UnaryFn | BinaryFn): number {
+  switch (fn) {
+    case 'sin':
+    case 'cos':
+    case 'tan':
+    case 'atan2':
+    case 'asin':
+    case 'acos':
+    case 'atan':
+      return 4096;
+    case 'exp':
+    case 'expm1':
+    case 'log':
+    case 'log1p':
+    case 'pow':
+    case 'sinh':
+    case 'cosh':
+    case 'tanh':
+    case 'asinh':
+    case 'acosh':
+    case 'atanh':
+    case 'erf':
+      return 64;
+    case 'div':
+    case 'sqrt':
+    case 'rsqrt':
+    case 'recip':
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+export interface Expectation {
+  readonly kind: 'float' | 'exact' | 'counted';
+  readonly floor: number;
+  readonly cap: number;
+}
+
+/** Share of elements that may tip over, and the most that the unfused plan can excuse. */
+const COUNTED_FLOOR = 0.001;
+const COUNTED_CAP = 0.02;
+
+interface Known {
+  readonly floor: number;
+  readonly exact: boolean;
+  readonly stepped: boolean;
+}
+
+/** What to expect of each value. */
+export function expectations(program: Program): Map<ValueId, Expectation> {
+  const known = new Map<ValueId, Known>();
+  const out = new Map<ValueId, Expectation>();
+  for (const v of program.values.values()) {
+    if (v.role === 'computed') continue;
+    const float = isFloat(v.dtype);
+    known.set(v.id, { floor: float ? unitOf(v.dtype) : 0, exact: !float, stepped: false });
+  }
+  for (const c of program.computes) {
+    const k = knownOf(program, c, known);
+    known.set(c.value, k);
+    out.set(c.value, expectationOf(c.dtype, k));
+  }
+  return out;
+}
+
+function knownOf(program: Program, c: Compute, known: ReadonlyMap<ValueId, Known>): Known {
+  const trips = c.reduce.reduce(
+    (n, r) => n * evaluate(r.extent, (name) => program.dims.get(name)),
+    1,
+  );
+  const kind = c.monoid?.kind;
+  let units = 8 + (kind === 'sum' || kind === 'prod' ? 4 * Math.sqrt(trips) : 0);
+  let narrowest = unitOf(c.dtype);
+  let brought = 0;
+  let exact = !isFloat(c.dtype);
+  let stepped = kind === 'argmax' || kind === 'argmin';
+  visitExpr(c.body, (e) => {
+    if (e.op === 'unary' || e.op === 'binary') units += unitsOf(e.fn);
+    if (isFloat(e.dtype)) {
+      narrowest = Math.max(narrowest, unitOf(e.dtype));
+      exact = false;
+    }
+    if (e.op === 'unary') stepped ||= STEPS.has(e.fn);
+    if (e.op === 'cast') stepped ||= isFloat(e.a.dtype) && isInteger(e.dtype);
+    if (e.op === 'load') {
+      const from = known.get(e.value);
+      brought = Math.max(brought, from?.floor ?? 0);
+      exact &&= from?.exact ?? false;
+      stepped ||= from?.stepped ?? false;
+    }
+  });
+  const own = units * 2 ** -24 + (narrowest > 2 ** -24 ? 4 * narrowest : 0);
+  return { floor: exact ? 0 : Math.hypot(own, brought), exact, stepped: stepped && !exact };
+}
+
+const STEPS: ReadonlySet<UnaryFn> = new Set<UnaryFn>(['floor', 'ceil', 'round', 'trunc', 'sign']);
+
+function expectationOf(dtype: DType, k: Known): Expectation {
+  if (k.exact) return { kind: 'exact', floor: 0, cap: 0 };
+  if (!isFloat(dtype)) return { kind: 'counted', floor: COUNTED_FLOOR, cap: COUNTED_CAP };
+  return { kind: 'float', floor: k.floor, cap: k.stepped ? Infinity : CAP * k.floor };
+}
+
+/** Errors of one array against the reference. */
+export interface Errors {
+  readonly maxAbs: number;
+  readonly maxRel: number;
+  /** Linear index of the largest relative error. */
+  readonly at: number;
+}
+
+const LARGEST: Partial<Record<DType, number>> = {
+  f16: 65504,
+  bf16: 3.3895313892515355e38,
+  f32: 3.4028234663852886e38,
+  f64: 3.4028234663852886e38,
+};
+
+export function compare(
+  got: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  t: DType,
+  kind: Expectation['kind'],
+): Errors {
+  const scale = isFloat(t) ? rootMeanSquare(expected) : 0;
+  const largest = LARGEST[t] ?? Infinity;
+  let maxAbs = 0;
+  let maxRel = 0;
+  let at = 0;
+  let differing = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const g = got[i] ?? NaN;
+    const e = expected[i] ?? NaN;
+    if (g === e || (g !== g && e !== e)) continue;
+    let abs = Math.abs(g - e);
+    let rel = abs / Math.max(Math.abs(e), scale, 1e-30);
+    if (!(abs < Infinity)) {
+      // The reference knows no overflow: beyond the type's range an infinity of its sign is right.
+      if (Math.abs(e) > largest && g === Math.sign(e) * Infinity) continue;
+      abs = rel = Number.MAX_VALUE;
+    }
+    differing++;
+    if (abs > maxAbs) maxAbs = abs;
+    if (rel > maxRel) {
+      maxRel = rel;
+      at = i;
+    }
+  }
+  if (kind === 'counted') maxRel = expected.length === 0 ? 0 : differing / expected.length;
+  return { maxAbs, maxRel, at };
+}
+
+function rootMeanSquare(x: ArrayLike<number>): number {
+  let sum = 0;
+  let n = 0;
+  for (let i = 0; i < x.length; i++) {
+    const v = x[i] ?? 0;
+    if (v - v !== 0) continue;
+    sum += v * v;
+    n++;
+  }
+  return n === 0 ? 0 : Math.sqrt(sum / n);
+}

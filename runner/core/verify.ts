@@ -1,0 +1,157 @@
+/**
+ * Verification: every stored result of both plans against the float64 reference.
+ *
+ * The reference gives its values one at a time; each is compared as it comes and let go, so that a
+ * large network needs memory for what is live only. A result with poison left in it fails whatever the
+ * numbers say.
+ */
+import type { ValueId } from '../../compiler/ir/expr';
+import { interpretSteps } from '../../compiler/reference';
+import type { BufferSpec } from '../../compiler/result';
+import { ContentSource } from './contents';
+import type { Host, Watch } from './device';
+import { throwIfCancelled } from './faults';
+import { findPoison } from './memory';
+import { numbersOf, type StorageArray } from './storage';
+import { compare, expectations, type Errors } from './tolerance';
+import type { CancelSignal, OutputCheck, ProfileJob, Verification } from './types';
+
+/** What a kernel stored, read back. */
+export interface StoredResult {
+  readonly kernel: string;
+  readonly spec: BufferSpec;
+  readonly data: StorageArray;
+}
+
+export interface StoredResults {
+  readonly fused: readonly StoredResult[];
+  readonly unfused: readonly StoredResult[];
+}
+
+/** Between two pauses for other events, ms. */
+const SLICE_MS = 100;
+const EXPECTED_STEP_MS = 5000;
+
+interface Compared {
+  readonly errors: Errors;
+  readonly poisonAt: number | undefined;
+}
+
+export async function verify(
+  job: ProfileJob,
+  stored: StoredResults,
+  host: Host,
+  watch: Watch,
+  signal: CancelSignal,
+): Promise<Verification> {
+  const { program } = job;
+  const valueOf = (spec: BufferSpec): ValueId | undefined => {
+    const id = spec.value ?? spec.id;
+    return spec.role !== 'scratch' && program.values.has(id) ? id : undefined;
+  };
+  const results = [
+    ...stored.unfused.map((r) => ({ ...r, which: 'unfused' as const })),
+    ...stored.fused.map((r) => ({ ...r, which: 'fused' as const })),
+  ];
+  const byValue = new Map<ValueId, typeof results>();
+  for (const r of results) {
+    const value = valueOf(r.spec);
+    if (value !== undefined) byValue.set(value, [...(byValue.get(value) ?? []), r]);
+  }
+  const compared = { fused: new Map<ValueId, Compared>(), unfused: new Map<ValueId, Compared>() };
+  const worst = new Map<string, { got: number; expected: number }>();
+
+  const expected = expectations(program);
+  const inputs = await new ContentSource(program, job.options, host).forReference();
+  const steps = interpretSteps(program, inputs, { keep: new Set() });
+  let since = host.now();
+  for (let step = steps.next(); !step.done; step = steps.next()) {
+    throwIfCancelled(signal);
+    const { value, data, done, total } = step.value;
+    for (const r of data ? (byValue.get(value) ?? []) : []) {
+      const numbers = numbersOf(r.data);
+      const kind = expected.get(value)?.kind ?? 'float';
+      const errors = compare(numbers, data ?? [], r.spec.dtype, kind);
+      compared[r.which].set(value, { errors, poisonAt: findPoison(r.data, r.spec.storage) });
+      worst.set(`${r.which} ${value}`, {
+        got: numbers[errors.at] ?? NaN,
+        expected: data?.[errors.at] ?? NaN,
+      });
+    }
+    if (host.now() - since > SLICE_MS) {
+      watch.progress({ stage: 'reference', done, total });
+      watch.working(undefined, EXPECTED_STEP_MS);
+      await host.pause();
+      since = host.now();
+    }
+  }
+
+  const check = (spec: BufferSpec, name: string, which: 'fused' | 'unfused'): OutputCheck => {
+    const value = valueOf(spec) ?? '';
+    const mine = compared[which].get(value);
+    const other = compared.unfused.get(value);
+    const { floor, cap } = expected.get(value) ?? { floor: 0, cap: 0 };
+    const tolerance =
+      which === 'fused' ? Math.max(floor, Math.min(cap, 2 * (other?.errors.maxRel ?? 0))) : cap;
+    const maxRelErr = mine?.errors.maxRel ?? 0;
+    const ok = mine !== undefined && mine.poisonAt === undefined && maxRelErr <= tolerance;
+    const at = mine?.poisonAt ?? mine?.errors.at ?? 0;
+    const numbers = worst.get(`${which} ${value}`);
+    return {
+      name,
+      maxAbsErr: mine?.errors.maxAbs ?? 0,
+      maxRelErr,
+      unfusedMaxRelErr: other?.errors.maxRel ?? 0,
+      tolerance,
+      ok,
+      ...(ok || mine === undefined
+        ? {}
+        : {
+            worst: {
+              index: unravel(at, spec.shape),
+              got: numbers?.got ?? NaN,
+              expected: numbers?.expected ?? NaN,
+            },
+          }),
+    };
+  };
+
+  const kernels = stored.fused
+    .filter((r) => valueOf(r.spec) !== undefined)
+    .map((r) => ({ ...check(r.spec, r.spec.name, 'fused'), kernel: r.kernel }));
+  // An unfused kernel that is wrong would lend the fused one its error: it is listed, too.
+  const wrongUnfused = stored.unfused
+    .filter((r) => valueOf(r.spec) !== undefined)
+    .map((r) => ({ ...check(r.spec, r.spec.name, 'unfused'), kernel: r.kernel }))
+    .filter((c) => !c.ok);
+  const outputs = job.fused.exec.outputs.flatMap((o) => {
+    const spec = job.fused.exec.buffers.find((b) => b.id === o.buffer);
+    if (!spec) return [];
+    const value = valueOf(spec);
+    const role = value === undefined ? undefined : program.values.get(value)?.role;
+    // An output that is an input itself is right by definition.
+    if (role !== undefined && role !== 'computed') return [trivial(o.name)];
+    return [check(spec, o.name, 'fused')];
+  });
+  const all = [...outputs, ...kernels, ...wrongUnfused];
+  return {
+    ok: outputs.length === job.fused.exec.outputs.length && all.every((c) => c.ok),
+    outputs,
+    kernels: [...kernels, ...wrongUnfused],
+  };
+}
+
+function trivial(name: string): OutputCheck {
+  return { name, maxAbsErr: 0, maxRelErr: 0, unfusedMaxRelErr: 0, tolerance: 0, ok: true };
+}
+
+function unravel(linear: number, shape: readonly number[]): number[] {
+  const out = new Array<number>(shape.length).fill(0);
+  let rest = linear;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    const d = Math.max(1, shape[i] ?? 1);
+    out[i] = rest % d;
+    rest = Math.floor(rest / d);
+  }
+  return out;
+}
