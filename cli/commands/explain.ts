@@ -1,0 +1,136 @@
+/**
+ * `explain`: what fuses, what doesn't and why, from the compiler alone. Needs no GPU.
+ */
+import type { CompileResult, KernelView, PlanView } from '../../compiler/result';
+import { dimsOf } from '../args';
+import { deviceOf } from '../device';
+import { explainText } from '../format/explainText';
+import { compileModel, loadModel, unknownDim } from '../load';
+import { jsonText } from '../terminal';
+import {
+  type Command,
+  type Context,
+  DEVICE_FLAG,
+  DIM_FLAG,
+  EXIT,
+  type ExitCode,
+  hasErrors,
+  HELP_FLAG,
+  inputFault,
+  JSON_FLAG,
+  usageFault,
+} from './command';
+
+export const explain: Command = {
+  name: 'explain',
+  positional: 'FILE',
+  summary: 'shows the kernels that a graph becomes, and for each edge why it was or was not fused',
+  details: [
+    'Exits with 1 when the graph has faults or an "expect" line of it does not hold.',
+    'Times are estimates of the cost model for a device; "profile" measures.',
+  ],
+  flags: [
+    JSON_FLAG,
+    DIM_FLAG,
+    DEVICE_FLAG,
+    { name: 'all', doc: 'list the fused edges too' },
+    HELP_FLAG,
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<ExitCode> {
+  const { args, terminal } = context;
+  const dims = dimsOf(args);
+  if (!dims.ok) return usageFault(context, dims.message);
+  const device = await deviceOf(args);
+  if (!device.ok) return usageFault(context, device.message);
+  const model = await loadModel(args.positionals[0] ?? '');
+  if (!model.ok) return inputFault(context, model.message);
+  const compilation = compileModel(model.value, {
+    dims: dims.dims,
+    ...(device.value ? { device: device.value } : {}),
+  });
+  const problem = unknownDim(dims.dims, compilation);
+  if (problem !== undefined) return usageFault(context, problem);
+  const { result } = compilation;
+  terminal.print(
+    args.switches.has('json')
+      ? jsonText(explainJson(result))
+      : explainText(result, { paint: terminal.paint, all: args.switches.has('all') }),
+  );
+  return hasErrors(compilation) || result.expectations.some((e) => !e.held)
+    ? EXIT.fault
+    : EXIT.held;
+}
+
+/** `fusion-lens/explain@1`. */
+export function explainJson(result: CompileResult): unknown {
+  const names = new Map(result.graph.tensors.map((t) => [t.id, t.name]));
+  return {
+    schema: 'fusion-lens/explain@1',
+    file: result.file,
+    format: result.format,
+    diagnostics: result.diagnostics,
+    dims: result.dims,
+    device: result.device.name,
+    before: planJson(result.before),
+    after: planJson(result.after),
+    kernels: result.after.kernels.map((k) => kernelJson(k)),
+    decisions: result.decisions.map((d) => ({
+      from: d.from,
+      to: d.to,
+      tensor: d.tensor,
+      name: names.get(d.tensor) ?? d.tensor,
+      fused: d.fused,
+      ...(d.kernel === undefined ? {} : { kernel: d.kernel }),
+      ...(d.edgeClass === undefined ? {} : { edgeClass: d.edgeClass }),
+      summary: d.summary,
+      verdicts: d.verdicts,
+    })),
+    expectations: result.expectations,
+    nodes: result.graph.nodes,
+    tensors: result.graph.tensors,
+    inputs: result.graph.inputs,
+    outputs: result.graph.outputs,
+    runnable: result.runnable,
+    stages: result.stages,
+  };
+}
+
+function planJson(p: PlanView): unknown {
+  return {
+    kernels: p.kernels.length,
+    bytesRead: p.bytesRead,
+    bytesWritten: p.bytesWritten,
+    flops: p.flops,
+    estimatedUs: p.estimatedUs,
+    peakBytes: p.peakBytes,
+  };
+}
+
+function kernelJson(k: KernelView): unknown {
+  return {
+    id: k.id,
+    hash: k.hash,
+    label: k.label,
+    pattern: k.pattern,
+    template: k.template,
+    nodes: k.nodes,
+    inputs: k.inputs,
+    outputs: k.outputs,
+    bytesRead: k.bytesRead,
+    bytesWritten: k.bytesWritten,
+    flops: k.flops,
+    estimatedUs: k.estimatedUs,
+    estimatedUnfusedUs: k.estimatedUnfusedUs,
+    savedBytes: k.savedBytes,
+    savedLaunches: k.savedLaunches,
+    bound: k.bound,
+    dispatches: k.dispatches,
+    workgroup: k.workgroup,
+    grid: k.grid,
+    schedule: k.schedule,
+    notes: k.notes,
+  };
+}

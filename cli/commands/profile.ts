@@ -1,0 +1,140 @@
+/**
+ * `profile`: both plans on the GPU, timed and checked against the float64 reference.
+ */
+import type { Compilation } from '../../compiler';
+import type { PlanView } from '../../compiler/result';
+import type { PlanForRun, ProfileJob, ProfileOptions } from '../../runner/core/types';
+import { dimsOf, numberOf, type ParsedArgs } from '../args';
+import { deviceForAdapter, deviceOf } from '../device';
+import { profileText } from '../format/profileText';
+import { progressText, withRunner } from '../gpu';
+import { compileModel, loadModel, type Model, unknownDim } from '../load';
+import { jsonText } from '../terminal';
+import {
+  type Command,
+  type Context,
+  DEVICE_FLAG,
+  DIM_FLAG,
+  EXIT,
+  type ExitCode,
+  hasErrors,
+  HELP_FLAG,
+  inputFault,
+  JSON_FLAG,
+  noteDiagnostics,
+  RANDOM_WEIGHTS_FLAG,
+  runnerFault,
+  SEED_FLAG,
+  usageFault,
+} from './command';
+
+export const profile: Command = {
+  name: 'profile',
+  positional: 'FILE',
+  summary: 'times the kernels on the GPU, fused and unfused, and verifies their results',
+  details: [
+    'Exits with 1 when a result is wrong, and with 3 when there is no GPU adapter.',
+    'Inputs, and weights that the file lacks, are made up from the seed.',
+  ],
+  flags: [
+    JSON_FLAG,
+    DIM_FLAG,
+    DEVICE_FLAG,
+    {
+      name: 'runner',
+      value: 'node',
+      choices: ['node'],
+      doc: 'where kernels run; on the command line, Node',
+    },
+    {
+      name: 'iterations',
+      value: 'N',
+      number: { min: 1, max: 1e6, integer: true },
+      doc: 'at most N timed repeats of a kernel',
+    },
+    {
+      name: 'seconds',
+      value: 'S',
+      number: { min: 0.01, max: 3600, integer: false },
+      doc: 'time for all measuring; 3 by default',
+    },
+    SEED_FLAG,
+    RANDOM_WEIGHTS_FLAG,
+    HELP_FLAG,
+  ],
+  run,
+};
+
+async function run(context: Context): Promise<ExitCode> {
+  const { args, terminal, signal } = context;
+  const dims = dimsOf(args);
+  if (!dims.ok) return usageFault(context, dims.message);
+  const device = await deviceOf(args);
+  if (!device.ok) return usageFault(context, device.message);
+  const model = await loadModel(args.positionals[0] ?? '');
+  if (!model.ok) return inputFault(context, model.message);
+  // Faults of the graph are told without waiting for a GPU.
+  const first = compileModel(model.value, { dims: dims.dims });
+  const problem = unknownDim(dims.dims, first);
+  if (problem !== undefined) return usageFault(context, problem);
+  noteDiagnostics(context, first);
+  if (!first.result.runnable.ok)
+    return inputFault(context, `the graph can't run: ${first.result.runnable.reason}`);
+  return withRunner(terminal, async (runner) => {
+    const adapter = await runner.adapter();
+    if (!adapter.ok) return runnerFault(context, adapter.fault);
+    const compilation = compileModel(model.value, {
+      dims: dims.dims,
+      device: deviceForAdapter(adapter.value, device.value),
+    });
+    const { runnable } = compilation.result;
+    if (!runnable.ok)
+      return inputFault(context, `the graph can't run on this adapter: ${runnable.reason}`);
+    const job = profileJob(compilation, profileOptions(args, model.value));
+    const reply = await runner.profile(job, (p) => terminal.progress(progressText(p)), signal);
+    if (!reply.ok) return runnerFault(context, reply.fault);
+    const result = reply.value;
+    terminal.print(
+      args.switches.has('json')
+        ? jsonText({ schema: 'fusion-lens/profile@1', file: model.value.file, ...result })
+        : profileText(compilation.result, result, terminal.paint),
+    );
+    return result.verification.ok && !hasErrors(compilation) ? EXIT.held : EXIT.fault;
+  });
+}
+
+export function profileOptions(args: ParsedArgs, model: Model): ProfileOptions {
+  const iterations = numberOf(args, 'iterations');
+  const seconds = numberOf(args, 'seconds');
+  const seed = numberOf(args, 'seed');
+  return {
+    modelFolder: model.folder,
+    randomWeights: args.switches.has('random-weights'),
+    ...(iterations === undefined ? {} : { iterations }),
+    ...(seconds === undefined ? {} : { seconds }),
+    ...(seed === undefined ? {} : { seed }),
+  };
+}
+
+function profileJob(c: Compilation, options: ProfileOptions): ProfileJob {
+  return {
+    fused: planForRun(c, 'fused', c.result.after),
+    unfused: planForRun(c, 'unfused', c.result.before),
+    program: c.program,
+    options,
+  };
+}
+
+function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
+  return {
+    exec: c.execPlan(which),
+    kernels: view.kernels.map((k) => ({
+      id: k.id,
+      hash: k.hash,
+      nodes: k.nodes,
+      bytes: k.bytesRead + k.bytesWritten,
+      flops: k.flops,
+      estimatedUs: k.estimatedUs,
+    })),
+  };
+}

@@ -1,0 +1,113 @@
+/**
+ * `--device`: a shipped profile by name, or a JSON file with a profile.
+ *
+ * A file may hold a whole profile, as measured ones are written, or only what differs from a shipped
+ * one: `{ "base": "discrete", "limits": { "maxStorageBuffersPerShaderStage": 16 } }`; without a
+ * base it starts from the default profile. What it says is checked: a cost model fed with a wrong
+ * word would only give nonsense.
+ */
+import { DEFAULT_DEVICE, DEVICES, deviceByName } from '../compiler/fusion/devices';
+import type { AdapterLimits, DeviceProfile } from '../compiler/result';
+import type { AdapterInfo } from '../runner/core/types';
+import { one, type ParsedArgs, suggestion } from './args';
+import { readBytes } from './load';
+import { bad, good, type Outcome } from './tensors/tensor';
+
+/** undefined: the flag isn't given. */
+export async function deviceOf(args: ParsedArgs): Promise<Outcome<DeviceProfile | undefined>> {
+  const text = one(args, 'device');
+  if (text === undefined) return good(undefined);
+  return /\.json$/i.test(text) ? readProfile(text) : shipped(text);
+}
+
+function shipped(name: string): Outcome<DeviceProfile> {
+  const found = deviceByName(name.toLowerCase());
+  if (found) return good(found);
+  const names = DEVICES.map((d) => d.name);
+  return bad(
+    `there is no device profile "${name}"${suggestion(name, names)} (shipped are ${names.join(', ')}; or name a .json file)`,
+  );
+}
+
+async function readProfile(file: string): Promise<Outcome<DeviceProfile>> {
+  const bytes = await readBytes(file);
+  if (!bytes.ok) return bytes;
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(bytes.value));
+  } catch (e) {
+    return bad(`${file} is no JSON: ${e instanceof Error ? e.message : String(e)}`);
+  }
+  const r = parseProfile(json, file);
+  return r.ok ? r : bad(`${file}: ${r.message}`);
+}
+
+/**
+ * What to compile for when kernels will run on `adapter`: the profile asked for, else the shipped one
+ * of its kind, and never more than the adapter's own limits.
+ */
+export function deviceForAdapter(
+  adapter: AdapterInfo,
+  asked: DeviceProfile | undefined,
+): DeviceProfile {
+  const base =
+    asked ?? (adapter.software ? (deviceByName('software') ?? DEFAULT_DEVICE) : DEFAULT_DEVICE);
+  if (!adapter.limits) return base;
+  return { ...base, limits: asked ? lesser(asked.limits, adapter.limits) : adapter.limits };
+}
+
+function lesser(a: AdapterLimits, b: AdapterLimits): AdapterLimits {
+  const min = (k: Exclude<keyof AdapterLimits, 'f16' | 'subgroups'>): number =>
+    Math.min(a[k], b[k]);
+  return {
+    maxStorageBuffersPerShaderStage: min('maxStorageBuffersPerShaderStage'),
+    maxStorageBufferBindingSize: min('maxStorageBufferBindingSize'),
+    maxBufferSize: min('maxBufferSize'),
+    maxComputeWorkgroupStorageSize: min('maxComputeWorkgroupStorageSize'),
+    maxComputeInvocationsPerWorkgroup: min('maxComputeInvocationsPerWorkgroup'),
+    maxComputeWorkgroupSizeX: min('maxComputeWorkgroupSizeX'),
+    maxComputeWorkgroupsPerDimension: min('maxComputeWorkgroupsPerDimension'),
+    f16: a.f16 && b.f16,
+    subgroups: a.subgroups && b.subgroups,
+  };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** `name` is what the profile is called when it doesn't say. */
+export function parseProfile(json: unknown, name: string): Outcome<DeviceProfile> {
+  const given = fieldsOf(json);
+  if (!given) return bad('a device profile is an object');
+  const { base, limits: givenLimits, ...own } = given;
+  let start = DEFAULT_DEVICE;
+  if (base !== undefined) {
+    const found = shipped(typeof base === 'string' ? base : JSON.stringify(base));
+    if (!found.ok) return found;
+    start = found.value;
+  }
+  const limits = overlay(start.limits, fieldsOf(givenLimits) ?? {}, 'limits.');
+  if (!limits.ok) return limits;
+  const profile = overlay(start, { name, ...own }, '');
+  if (!profile.ok) return profile;
+  if (profile.value.source !== 'measured' && profile.value.source !== 'shipped')
+    return bad('"source" is "measured" or "shipped"');
+  return good({ ...profile.value, limits: limits.value });
+}
+
+/** `base` with the fields of `own`, each of which must be known and have the type of the base's. */
+function overlay<T extends object>(base: T, own: Fields, prefix: string): Outcome<T> {
+  const known = new Map<string, unknown>(Object.entries(base));
+  for (const [key, value] of Object.entries(own)) {
+    const old = known.get(key);
+    if (old === undefined)
+      return bad(`there is no "${prefix}${key}"${suggestion(key, [...known.keys()])}`);
+    if (typeof value !== typeof old) return bad(`"${prefix}${key}" must be a ${typeof old}`);
+    if (typeof value === 'number' && !(Number.isFinite(value) && value > 0))
+      return bad(`"${prefix}${key}" must be above 0`);
+  }
+  return good({ ...base, ...own });
+}
+
+function fieldsOf(v: unknown): Fields | undefined {
+  return typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Fields) : undefined;
+}

@@ -1,0 +1,137 @@
+/**
+ * The text of `explain`: summary, kernels, edges that weren't fused with their reasons, problems.
+ */
+import type { CompileResult, Decision } from '../../compiler/result';
+import { diagnosticText } from '../commands/command';
+import type { Paint } from './colour';
+import { plain, shorten, table } from './table';
+import { bytesText, countText, factorText, flopsText, timeText } from './units';
+
+export function explainText(
+  r: CompileResult,
+  options: { readonly paint: Paint; readonly all: boolean },
+): string {
+  const { paint } = options;
+  const blocks = [summary(r, paint), kernels(r, paint), decisions(r, options)];
+  if (r.expectations.length > 0)
+    blocks.push([
+      paint('bold', 'Expectations'),
+      ...r.expectations.map((e) =>
+        e.held
+          ? `  ${paint('green', 'held')}    ${plain(e.text)}`
+          : `  ${paint('red', 'failed')}  ${plain(e.text)} (it is ${plain(e.actual)})`,
+      ),
+    ]);
+  if (r.diagnostics.length > 0)
+    blocks.push([
+      paint('bold', 'Problems'),
+      ...r.diagnostics.map((d) => `  ${diagnosticText(r.file, d, paint)}`),
+    ]);
+  return blocks
+    .filter((b) => b.length > 0)
+    .map((b) => b.join('\n'))
+    .join('\n\n');
+}
+
+function summary(r: CompileResult, paint: Paint): string[] {
+  const { before, after } = r;
+  const traffic = (p: typeof before): number => p.bytesRead + p.bytesWritten;
+  const lines = [
+    paint(
+      'bold',
+      `${plain(r.file)}: ${countText(r.graph.nodes.length, 'op')}, ` +
+        `${countText(before.kernels.length, 'kernel')} unfused → ${after.kernels.length} fused`,
+    ),
+    ...table(
+      [
+        ['', 'unfused', 'fused', ''],
+        ['  kernels', String(before.kernels.length), String(after.kernels.length), ''],
+        [
+          '  memory traffic',
+          bytesText(traffic(before)),
+          bytesText(traffic(after)),
+          ratio(traffic(before), traffic(after), 'less'),
+        ],
+        ['  flops', flopsText(before.flops), flopsText(after.flops), ''],
+        ['  peak memory', bytesText(before.peakBytes), bytesText(after.peakBytes), ''],
+        [
+          '  estimated time',
+          timeText(before.estimatedUs),
+          timeText(after.estimatedUs),
+          ratio(before.estimatedUs, after.estimatedUs, 'faster'),
+        ],
+      ],
+      ['left', 'right', 'right', 'left'],
+    ),
+  ];
+  const dims = Object.entries(r.dims).map(([name, size]) => `${plain(name)} = ${size}`);
+  if (dims.length > 0) lines.push(`  sizes           ${dims.join(', ')}`);
+  lines.push(`  estimated for   ${plain(r.device.name)} (${r.device.source} profile)`);
+  return lines;
+}
+
+function ratio(before: number, after: number, word: string): string {
+  return before > 0 && after > 0 && before !== after ? `${factorText(before / after)} ${word}` : '';
+}
+
+function kernels(r: CompileResult, paint: Paint): string[] {
+  if (r.after.kernels.length === 0) return [];
+  const rows = r.after.kernels.map((k) => [
+    `  ${k.id}`,
+    k.pattern,
+    shorten(plain(k.label), 60),
+    bytesText(k.bytesRead),
+    bytesText(k.bytesWritten),
+    flopsText(k.flops),
+    timeText(k.estimatedUs),
+    k.bound,
+    k.savedBytes > 0 || k.savedLaunches > 0
+      ? `saves ${bytesText(k.savedBytes)}, ${countText(k.savedLaunches, 'launch', 'launches')}`
+      : '',
+  ]);
+  const head = ['  id', 'pattern', 'ops', 'read', 'written', 'flops', 'est. time', 'bound by', ''];
+  const lines = table(
+    [head, ...rows],
+    ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'left', 'left'],
+  );
+  const out = [paint('bold', 'Kernels'), paint('dim', lines[0] ?? ''), ...lines.slice(1)];
+  for (const k of r.after.kernels)
+    for (const note of k.notes) out.push(`  ${k.id}: ${note.code}: ${plain(note.message)}`);
+  return out;
+}
+
+function decisions(
+  r: CompileResult,
+  options: { readonly paint: Paint; readonly all: boolean },
+): string[] {
+  const { paint } = options;
+  const tensors = new Map(r.graph.tensors.map((t) => [t.id, t.name]));
+  const nodes = new Map(r.graph.nodes.map((n) => [n.id, n]));
+  const nameOf = (id: string): string => {
+    const n = nodes.get(id);
+    if (!n) return plain(tensors.get(id) ?? id);
+    const result = n.results[0];
+    return plain(n.name || ((result === undefined ? undefined : tensors.get(result)) ?? n.id));
+  };
+  // Edges from inputs and weights are reads of memory in any plan; they are no missed fusions.
+  const between = r.decisions.filter((d) => nodes.has(d.from));
+  const list = options.all ? between : between.filter((d) => !d.fused);
+  if (list.length === 0) return [];
+  const title = options.all ? 'Edges' : `Not fused (${list.length} of ${between.length} edges)`;
+  const lines = [paint('bold', title)];
+  for (const d of list) {
+    const edge = `${shorten(nameOf(d.from), 40)} → ${shorten(nameOf(d.to), 40)}`;
+    lines.push(`  ${edge}${d.fused ? paint('green', `  fused in ${d.kernel ?? '?'}`) : ''}`);
+    lines.push(...reasons(d, paint));
+  }
+  return lines;
+}
+
+function reasons(d: Decision, paint: Paint): string[] {
+  if (d.verdicts.length === 0) return d.fused ? [] : [`      ${plain(d.summary)}`];
+  return d.verdicts.map(
+    (v) =>
+      `      ${paint('yellow', v.code)} ${plain(v.message)}` +
+      (v.counterfactual === undefined ? '' : paint('dim', ` (${plain(v.counterfactual)})`)),
+  );
+}

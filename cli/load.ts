@@ -1,0 +1,83 @@
+/**
+ * Reading models and compiling them, with the faults of both put into words.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type Compilation, compile } from '../compiler';
+import type { DeviceProfile } from '../compiler/result';
+import { suggestion } from './args';
+import { bad, good, type Outcome } from './tensors/tensor';
+
+export interface Model {
+  /** As the user wrote it. */
+  readonly file: string;
+  readonly folder: string;
+  readonly bytes: Uint8Array;
+  readonly sideFile?: string;
+}
+
+/** Node reads no more into one buffer, and protobuf allows no more in one message. */
+const MAX_FILE_BYTES = 2 ** 31 - 1;
+
+export async function loadModel(file: string): Promise<Outcome<Model>> {
+  const ending = path.extname(file).toLowerCase();
+  if (ending !== '.fuse' && ending !== '.onnx')
+    return bad(`${file}: graph files end in .fuse or .onnx`);
+  const bytes = await readBytes(file);
+  if (!bytes.ok) return bytes;
+  const side = await readBytes(`${file}.fusion.json`);
+  return good({
+    file,
+    folder: path.dirname(path.resolve(file)),
+    bytes: bytes.value,
+    ...(side.ok ? { sideFile: new TextDecoder().decode(side.value) } : {}),
+  });
+}
+
+export async function readBytes(file: string): Promise<Outcome<Uint8Array>> {
+  try {
+    const info = await stat(file);
+    if (!info.isFile()) return bad(`${file} is no file`);
+    if (info.size > MAX_FILE_BYTES)
+      return bad(`${file} has more than 2 GiB: keep its weights in files beside it`);
+    return good(await readFile(file));
+  } catch (e) {
+    return bad(`can't read ${file}: ${reason(e)}`);
+  }
+}
+
+/** A system error in words. */
+export function reason(e: unknown): string {
+  const code = e instanceof Error && 'code' in e ? e.code : undefined;
+  if (code === 'ENOENT') return 'there is no such file';
+  if (code === 'EACCES' || code === 'EPERM') return 'it may not be accessed';
+  if (code === 'ENOTDIR') return 'a part of its path is no folder';
+  return e instanceof Error ? e.message : String(e);
+}
+
+export function compileModel(
+  model: Model,
+  options: {
+    readonly dims?: Readonly<Record<string, number>>;
+    readonly device?: DeviceProfile;
+  },
+): Compilation {
+  const { file, bytes, sideFile } = model;
+  return compile(
+    { file, bytes, ...(sideFile === undefined ? {} : { sideFile }) },
+    { ...options, now: () => performance.now() },
+  );
+}
+
+/** What is wrong with the names of `--dim`; undefined when the graph has them all. */
+export function unknownDim(
+  dims: Readonly<Record<string, number>>,
+  compilation: Compilation,
+): string | undefined {
+  const known = [...compilation.graph.dims.keys()];
+  const wrong = Object.keys(dims).find((name) => !known.includes(name));
+  if (wrong === undefined) return undefined;
+  const have =
+    known.length === 0 ? 'it has none' : `it has ${known.join(', ')}${suggestion(wrong, known)}`;
+  return `the graph has no symbolic size "${wrong}": ${have}`;
+}

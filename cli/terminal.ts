@@ -1,0 +1,56 @@
+/**
+ * Where output goes: results to standard output, everything else to standard error.
+ *
+ * With `--json` standard output holds the JSON alone. A reader that goes away (`| head`) ends the
+ * program quietly.
+ */
+import { type Paint, painter, wantsColours } from './format/colour';
+
+export interface Terminal {
+  /** Paints for standard output. */
+  readonly paint: Paint;
+  readonly paintError: Paint;
+  /** One or more lines to standard output. */
+  print(text: string): void;
+  /** One or more lines to standard error. */
+  note(text: string): void;
+  /** A line that the next one replaces; nothing where standard error is no terminal. */
+  progress(text: string): void;
+}
+
+export function processTerminal(): Terminal {
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (e: NodeJS.ErrnoException) => {
+      if (e.code === 'EPIPE') process.exit(process.exitCode ?? 0);
+      throw e;
+    });
+  const live = process.stderr.isTTY;
+  let showing = false;
+  const clear = (): void => {
+    if (showing) process.stderr.write('\r\u001b[K');
+    showing = false;
+  };
+  return {
+    paint: painter(wantsColours(process.stdout, process.env)),
+    paintError: painter(wantsColours(process.stderr, process.env)),
+    print(text) {
+      clear();
+      process.stdout.write(`${text}\n`);
+    },
+    note(text) {
+      clear();
+      process.stderr.write(`${text}\n`);
+    },
+    progress(text) {
+      if (!live) return;
+      const width = (process.stderr.columns || 80) - 1;
+      process.stderr.write(`\r\u001b[K${[...text].slice(0, width).join('')}`);
+      showing = text !== '';
+    },
+  };
+}
+
+/** Infinities and NaN, which JSON lacks, become null. */
+export function jsonText(value: unknown): string {
+  return JSON.stringify(value, null, 2);
+}
