@@ -14,6 +14,7 @@ import { forceFuse } from './features/forceFuse';
 import { Hovers } from './features/hovers';
 import { KernelCode } from './features/kernelCode';
 import { KernelTree } from './features/kernelTree';
+import { LanguageFeatures } from './features/languageFeatures';
 import { Lenses } from './features/lenses';
 import { LinkedSelection } from './features/linkedSelection';
 import { Problems } from './features/problems';
@@ -96,6 +97,7 @@ export class FusionLens extends Owner {
     this.register(new Lenses(results, measurements, profiler));
     this.register(new Hovers(results, measurements));
     this.register(new Problems(results));
+    this.register(new LanguageFeatures());
     this.register(new StatusBar(active, results, measurements));
     this.register(new KernelTree(active, results, measurements));
     const fileTree = this.register(new FileTree());

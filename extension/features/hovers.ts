@@ -1,5 +1,6 @@
 /** Hovers over ops and tensors of a `.fuse` file. */
 import * as vscode from 'vscode';
+import { symbolAt } from '../../compiler/import/fuse/outline';
 import { nodesAt, tensorAt } from '../common/locate';
 import { Owner } from '../common/lifecycle';
 import { toRange, toSourcePosition } from '../common/ranges';
@@ -7,7 +8,6 @@ import { indexOf } from '../common/resultIndex';
 import { FUSE_SELECTOR, keyOf } from '../services/graphUris';
 import type { Measurements } from '../services/measurements';
 import type { GraphResults } from '../services/results';
-import { nameAt } from './fuseText';
 import { HOVER_COMMANDS, type HoverContext, nodeHover, tensorHover } from './hoverText';
 
 export class Hovers extends Owner implements vscode.HoverProvider {
@@ -36,7 +36,7 @@ export class Hovers extends Owner implements vscode.HoverProvider {
     const at = toSourcePosition(position);
     const [node] = nodesAt(result, at);
     if (node?.range) return hover(nodeHover(node, context), toRange(node.range));
-    const name = nameAt(document.getText(), at);
+    const name = symbolAt(document.getText(), at);
     const tensor =
       tensorAt(result, at) ??
       (name && result.graph.tensors.find((candidate) => candidate.name === name.name));

@@ -1,6 +1,6 @@
 /** The generated code of a kernel as a read-only document, kept up to date while it is open. */
 import * as vscode from 'vscode';
-import { Emitter, Owner } from '../common/lifecycle';
+import { type Disposable, Emitter, Owner } from '../common/lifecycle';
 import { indexOf } from '../common/resultIndex';
 import { shorten } from '../common/format';
 import { fileName, keyOf } from '../services/graphUris';
@@ -12,9 +12,19 @@ export class KernelCode extends Owner implements vscode.TextDocumentContentProvi
   private readonly changes = this.register(new Emitter<vscode.Uri>());
   readonly onDidChange = this.changes.event;
 
+  /** Code that is open keeps its graph compiled, whether or not the graph is shown as well. */
+  private readonly shown = new Map<string, Disposable>();
+
   constructor(private readonly results: GraphResults) {
     super();
     this.register(vscode.workspace.registerTextDocumentContentProvider(SCHEME, this));
+    this.register(
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => {
+        this.shown.get(uri.toString())?.dispose();
+        this.shown.delete(uri.toString());
+      }),
+    );
+    this.register({ dispose: () => this.shown.forEach((retained) => retained.dispose()) });
     this.register(
       results.onDidChange((key) => {
         if (results.get(key)?.fresh !== true) return;
@@ -28,6 +38,8 @@ export class KernelCode extends Owner implements vscode.TextDocumentContentProvi
     const target = parse(uri);
     if (!target) return '// This address names no kernel.\n';
     const { graph, kernel } = target;
+    const address = uri.toString();
+    if (!this.shown.has(address)) this.shown.set(address, this.results.retain(graph));
     const reply = await this.results.ask('code', graph, (at) => ({ ...at, kernel }));
     if (!reply.ok) return comment(reply.message);
     if (reply.value.length === 0)

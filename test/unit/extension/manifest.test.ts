@@ -64,7 +64,7 @@ describe('the manifest', () => {
   it('reads every setting that it declares, and no other', () => {
     const readKeys = [...read('services/settings.ts').matchAll(/get\('([^']+)'\)/g)];
     assert.deepEqual(
-      readKeys.map(([, key]) => `fusionLens.${key}`).sort(),
+      readKeys.map(([, key]) => `fusionLens.${key ?? ''}`).sort(),
       Object.keys(settings).sort(),
     );
     for (const [name, { markdownDescription, default: byDefault }] of Object.entries(settings)) {
