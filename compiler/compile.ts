@@ -271,6 +271,7 @@ function attrText(attrs: Graph['nodes'][number]['attrs']): string {
   for (const [k, v] of Object.entries(attrs)) {
     if (v === undefined || k === 'opset') continue;
     if (typeof v === 'object' && 'tensor' in v) parts.push(`${k}=<tensor>`);
+    else if (typeof v === 'object' && 'dims' in v) parts.push(`${k}=${I.printShape(v.dims)}`);
     else if (typeof v === 'object') parts.push(`${k}=[${v.slice(0, 8).join(', ')}${v.length > 8 ? ', …' : ''}]`);
     else parts.push(`${k}=${typeof v === 'number' && !Number.isInteger(v) ? Number(v.toPrecision(6)) : v}`);
   }

@@ -70,7 +70,9 @@ export class Builder {
   /** Reductions evaluated inside, by serial loops. */
   readonly serial: Demand[] = [];
   /** Where each load touched memory: for footprints and for choosing vector bindings. */
-  readonly accesses: { readonly value: ValueId; readonly linear: IndexExpr; readonly store: boolean; readonly point?: Point }[] = [];
+  readonly accesses: { readonly value: ValueId; readonly linear: IndexExpr; readonly store: boolean; readonly point?: Point; readonly batch: number }[] = [];
+  /** Counts calls of storeMany: what may be one vector store. */
+  private batches = 0;
   readonly members: ReadonlyMap<ValueId, Compute>;
   /** Told of every evaluation of a member at a point it was not yet known at. */
   onEvaluate: ((value: ValueId, point: Point) => void) | undefined;
@@ -495,7 +497,7 @@ export class Builder {
     const key = `load ${value} ${lin.key}`;
     const known = this.recall(key);
     if (known) return known;
-    this.accesses.push({ value, linear: lin, store: false, point });
+    this.accesses.push({ value, linear: lin, store: false, point, batch: 0 });
     const storage = storageOf(v.dtype, this.options.f16 ?? false);
     const type: KType = storage === 'f16' ? 'f32' : storage;
     let e: KExpr;
@@ -554,9 +556,10 @@ export class Builder {
     const type: KType = storage === 'f16' ? 'f32' : storage;
     const lins = points.map((p) => this.linear(value, p));
     const out = values.map((e) => this.toStorage(e, type));
+    this.batches++;
     lins.forEach((linear, i) => {
       const point = points[i];
-      this.accesses.push({ value, linear, store: true, ...(point ? { point } : {}) });
+      this.accesses.push({ value, linear, store: true, batch: this.batches, ...(point ? { point } : {}) });
     });
     if (!this.options.vector?.has(value)) {
       lins.forEach((linear, i) => {

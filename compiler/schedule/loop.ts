@@ -88,7 +88,8 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
   const total = I.product(plan.space);
   const { tile } = params;
   const points: Point[] = [];
-  const inside: (KExpr | undefined)[] = [];
+  /** Whether each point is inside the space: a condition, and a key that equal conditions share. */
+  const inside: ({ cond: KExpr; key: string } | undefined)[] = [];
   let threads: IndexExpr;
   if (tile.kind === 'linear') {
     threads = I.ceilDiv(total, tile.size);
@@ -97,7 +98,7 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
     for (let t = 0; t < tile.size; t++) {
       const lin = I.add(I.mul(thread, tile.size), t);
       points.push(I.delinearise(lin, plan.space));
-      inside.push(whole ? undefined : less(b, lin, total));
+      inside.push(whole ? undefined : { cond: less(b, lin, total), key: lin.key });
     }
   } else {
     const counts = plan.space.map((d, i) => I.ceilDiv(d, tile.sizes[i] ?? 1));
@@ -115,12 +116,20 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
     for (const o of offsets) {
       const point = starts.map((s, i) => I.add(s, o[i] ?? 0));
       const terms: KExpr[] = [];
+      const keys: string[] = [];
       plan.space.forEach((d, i) => {
         const size = tile.sizes[i] ?? 1;
-        if (size > 1 && !I.exactDiv(d, size)) terms.push(less(b, point[i] ?? I.num(0), d));
+        if (size === 1 || I.exactDiv(d, size)) return;
+        const x = point[i] ?? I.num(0);
+        terms.push(less(b, x, d));
+        keys.push(x.key);
       });
       points.push(point);
-      inside.push(terms.length === 0 ? undefined : { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) });
+      inside.push(
+        terms.length === 0
+          ? undefined
+          : { cond: { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) }, key: keys.join(', ') },
+      );
     }
   }
   const names = spaceVars(plan.space);
@@ -130,19 +139,21 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
       return s.point.map((e) => I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)));
     });
     const values = b.valueMany(s.value, at);
-    const free: { point: Point; value: KExpr }[] = [];
+    // Points under one condition are stored together: neighbours among them as vectors.
+    const batches = new Map<string, { cond: KExpr | undefined; points: Point[]; values: KExpr[] }>();
     values.forEach((value, i) => {
-      const point = at[i] ?? [];
-      const cond = inside[i];
-      if (cond) b.guarded(cond, () => b.store(s.value, point, value));
-      else free.push({ point, value });
+      const at1 = at[i] ?? [];
+      const guard = inside[i];
+      const key = guard?.key ?? '';
+      const batch = batches.get(key) ?? { cond: guard?.cond, points: [], values: [] };
+      batches.set(key, batch);
+      batch.points.push(at1);
+      batch.values.push(value);
     });
-    if (free.length > 0) {
-      b.storeMany(
-        s.value,
-        free.map((f) => f.point),
-        free.map((f) => f.value),
-      );
+    for (const batch of batches.values()) {
+      const store = (): void => b.storeMany(s.value, batch.points, batch.values);
+      if (batch.cond) b.guarded(batch.cond, store);
+      else store();
     }
   }
   return { ir: finishKernel(name, b, params.workgroup, I.ceilDiv(threads, params.workgroup), options), builder: b };

@@ -52,7 +52,7 @@ class Solver {
 /** Places the group over the rows of `anchor`; or says which member can't be. */
 export function place(group: GroupSpec, anchor: Compute): Placement | PlacementFault {
   const rows = extents(anchor);
-  const rowVars = rows.map((d, i) => I.loopVar(`p${i}`, d));
+  const rowVars = rows.map((d, i) => (I.isConst(d, 1) ? I.num(0) : I.loopVar(`p${i}`, d)));
   const placed = new Map<ValueId, Placed>();
   const solver = new Solver();
   placed.set(anchor.value, { compute: anchor, point: rowVars, free: [] });
@@ -81,6 +81,10 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
     m.dims.forEach((d, i) => env.set(d.name, p.point[i] ?? I.num(0)));
     const reduceFree: FreeVar[] = [];
     for (const d of m.reduce) {
+      if (I.isConst(d.extent, 1)) {
+        env.set(d.name, I.num(0));
+        continue;
+      }
       const f = solver.fresh(d.extent);
       env.set(d.name, f.v);
       reduceFree.push(f.free);
@@ -209,6 +213,10 @@ function solve(m: Compute, loads: readonly { index: readonly IndexExpr[]; of: Pl
     const known = env.get(name);
     if (known) {
       point.push(known);
+      continue;
+    }
+    if (I.isConst(extent, 1)) {
+      point.push(I.num(0));
       continue;
     }
     const f = solver.fresh(extent);

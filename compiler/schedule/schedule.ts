@@ -308,7 +308,7 @@ export function buildKernel(name: string, group: GroupSpec, schedule: Schedule, 
  */
 function vectorBuffers(b: Builder, group: GroupSpec): Set<ValueId> {
   const out = new Set<ValueId>();
-  const by = new Map<ValueId, { linear: IndexExpr; store: boolean }[]>();
+  const by = new Map<ValueId, { linear: IndexExpr; store: boolean; batch: number }[]>();
   for (const a of b.accesses) {
     const list = by.get(a.value);
     if (list) list.push(a);
@@ -325,7 +325,7 @@ function vectorBuffers(b: Builder, group: GroupSpec): Set<ValueId> {
         ok = false;
         break;
       }
-      const q = I.floorDiv(a.linear, 4).key;
+      const q = `${a.batch} ${I.floorDiv(a.linear, 4).key}`;
       const set = lanes.get(q) ?? new Set<number>();
       set.add(lane);
       lanes.set(q, set);

@@ -69,7 +69,9 @@ class Emitter {
   }
 
   private id(name: string): string {
-    return RESERVED.has(name) && name !== 'wg' && name !== 'lid' ? `${name}_` : name;
+    if (name === 'wg' || name === 'lid') return name;
+    // The builder's names never end in an underscore, so this can't meet another of them.
+    return RESERVED.has(name) || /^(b\d+$|fl_|partial_)/.test(name) ? `${name}_` : name;
   }
 
   private buffer(value: string): { name: string; storage: Storage; vector: boolean } {
