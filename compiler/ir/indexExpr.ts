@@ -494,24 +494,32 @@ export function rewrite(e: IndexExpr, leaf: LeafRewrite): IndexExpr {
     const old = memo.get(a.key);
     if (old) return old;
     let r: IndexExpr;
+    // Keys don't tell: a loop variable may be given another extent under its old name.
     switch (a.kind) {
       case 'var':
       case 'sym':
-      case 'dyn':
-        r = leaf(a) ?? fromAtom(a);
+      case 'dyn': {
+        const replaced = leaf(a);
+        if (replaced) changed = true;
+        r = replaced ?? fromAtom(a);
         break;
+      }
       case 'floordiv':
-        r = floorDiv(rewrite(a.a, leaf), rewrite(a.b, leaf));
-        break;
       case 'mod':
-        r = mod(rewrite(a.a, leaf), rewrite(a.b, leaf));
-        break;
       case 'min':
-      case 'max':
-        r = extremum(a.kind, rewrite(a.a, leaf), rewrite(a.b, leaf));
+      case 'max': {
+        const x = rewrite(a.a, leaf);
+        const y = rewrite(a.b, leaf);
+        if (x !== a.a || y !== a.b) changed = true;
+        r =
+          a.kind === 'floordiv'
+            ? floorDiv(x, y)
+            : a.kind === 'mod'
+              ? mod(x, y)
+              : extremum(a.kind, x, y);
         break;
+      }
     }
-    if (r.key !== a.key) changed = true;
     memo.set(a.key, r);
     return r;
   };
