@@ -165,7 +165,7 @@ class Lowering implements Definitions {
     return { dtype, shape, value, at: (index) => load(value, index, dtype) };
   }
 
-  /** A handle with known contents: single numbers are inlined, more are read from the stored constant. */
+  /** A handle with known contents: one number everywhere is inlined, several are read from the stored constant. */
   private constantHandle(
     value: ValueId,
     dtype: DType,
@@ -173,7 +173,7 @@ class Lowering implements Definitions {
     known: readonly Known[],
   ): LTensor {
     const first = known[0];
-    if (known.length === 1 && first !== undefined) {
+    if (first !== undefined && (known.length === 1 || known.every((k) => Object.is(k, first)))) {
       const e = typeof first === 'number' ? constant(first, dtype) : indexValue(first, dtype);
       return { dtype, shape, value, known: asKnown(known), at: () => e };
     }
