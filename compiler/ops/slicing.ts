@@ -55,7 +55,7 @@ function place(v: Dim, dim: Dim, lo: Dim, hi: Dim): Dim {
   if (n !== undefined && n <= -FAR) return lo;
   // The sign of a symbolic end is that of its bounds; one that could have either counts from the start.
   const fromEnd = n !== undefined ? n < 0 : upperBound(v) < 0 && lowerBound(v) < 0;
-  return min(max(fromEnd ? add(v, dim) : v, lo), hi);
+  return max(min(fromEnd ? add(v, dim) : v, hi), lo);
 }
 
 function cutOf(
