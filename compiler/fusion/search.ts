@@ -109,7 +109,9 @@ export class Search {
       const r = readers.length === 1 ? readers[0] : undefined;
       if (r === undefined || grouping.mustStore(c.value)) return;
       const consumer = grouping.compute(r);
-      if (consumer.monoid || !identityRead(consumer, c)) return;
+      // With two computed operands it may do better as the epilogue of either.
+      if (consumer.monoid || (grouping.reads[r] ?? []).length > 1 || !identityRead(consumer, c)) return;
+      if (new Set([...(grouping.inputsOf[i] ?? []), ...(grouping.inputsOf[r] ?? [])]).size > 3) return;
       const a = only(grouping.homes[i]);
       const b = only(grouping.homes[r]);
       if (a === undefined || b === undefined || a === b) return;
@@ -202,8 +204,22 @@ export class Search {
     if (t.ok && t.gainPs > 0) this.push({ kind, a, b, gain: t.gainPs, order: this.tick++ });
   }
 
-  /** Judges the merge of two groups: all that speaks against it, or the gain. */
+  private readonly judged = new Map<string, Attempt>();
+
+  /**
+   * Judges the merge of two groups: all that speaks against it, or the gain. A group never changes
+   * (a merge makes a new one), so judgements are kept, but for cycles, which come and go.
+   */
   attempt(a: number, b: number): Attempt {
+    const key = `${a} ${b}`;
+    const known = this.judged.get(key);
+    if (known && !this.cycle(a, b)) return known;
+    const t = this.judge(a, b);
+    if (!t.verdicts.some((v) => v.code === 'CYCLE')) this.judged.set(key, t);
+    return t;
+  }
+
+  private judge(a: number, b: number): Attempt {
     const { grouping } = this;
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;

@@ -55,13 +55,15 @@ export type Dim = IndexExpr;
 /** What the builders accept: a number stands for a constant. */
 export type IndexLike = IndexExpr | number;
 
+const NO_NUMBER: IndexExpr = { c: NaN, terms: [], key: 'NaN' };
 const SMALL: IndexExpr[] = [];
 for (let i = 0; i <= 1024; i++) SMALL.push({ c: i, terms: [], key: String(i) });
 
 /** The constant `n`. */
 export function num(n: number): IndexExpr {
-  const v = n === 0 ? 0 : n;
-  return SMALL[v] ?? { c: v, terms: [], key: String(v) };
+  // Looked up only where it is there: a miss would make every look-up slow.
+  if (n >= 0 && n <= 1024 && Number.isInteger(n)) return SMALL[n] ?? NO_NUMBER;
+  return { c: n, terms: [], key: String(n) };
 }
 
 export function ix(e: IndexLike): IndexExpr {

@@ -47,12 +47,14 @@ export function unaryWeight(fn: string): number {
 const LOAD_WEIGHT = 3;
 const BARRIER_WEIGHT = 40;
 
-export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: boolean): Features {
+/** `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers. */
+export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: boolean, reuse = 1): Features {
   const { program } = group;
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
   const threads = at(ir.workgroups) * invocations;
   const c = { flops: 0, work: 0, size: 0, live: 0, most: 0, reads: 0, far: 0 };
+  const loadWeight = (times: number): number => (times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT);
   const stmts = (list: readonly Stmt[], times: number): void => {
     const before = c.live;
     for (const s of list) {
@@ -64,9 +66,9 @@ export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: b
           break;
         case 'load':
         case 'loadVec': {
-          c.work += times * LOAD_WEIGHT;
+          c.work += times * loadWeight(times);
           c.live += s.s === 'loadVec' ? 4 : 1;
-          expr(s.index, times);
+          expr(s.index, times / (times > threads ? reuse : 1));
           c.reads += times;
           break;
         }

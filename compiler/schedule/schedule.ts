@@ -136,9 +136,9 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
   const builder: BuilderOptions = { f16: options.f16 };
-  const consider = (schedule: Schedule, ir: KernelIr, b: Builder): void => {
-    const features = countFeatures(group, ir, b, options.f16);
-    const bad = [...limitVerdicts(features, options.device, nodes), ...repeatVerdicts(group, features, nodes)];
+  const consider = (schedule: Schedule, ir: KernelIr, b: Builder, reuse: number): void => {
+    const features = countFeatures(group, ir, b, options.f16, reuse);
+    const bad = [...repeatVerdicts(group, features, nodes), ...limitVerdicts(features, options.device, nodes)];
     if (bad.length > 0) {
       for (const v of bad) if (!verdicts.some((w) => w.code === v.code)) verdicts.push(v);
       return;
@@ -155,14 +155,17 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
       contraction: tile !== undefined,
       params: tile ? { workgroup: 64, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 } : { workgroup: 64, tile: { kind: 'linear', size: 1 }, unroll: 1 },
     };
-    const built = buildLoop('k', group, plan, schedule.params, builder);
-    consider(schedule, built.ir, built.builder);
+    // Priced untiled: a register tile only lets each load serve several products.
+    const sizes = tile?.sizes.filter((t) => t > 1) ?? [];
+    const reuse = sizes.length === 0 ? 1 : sizes.reduce((p, t) => p * t, 1) / sizes.reduce((p, t) => p + t, 0);
+    const built = buildLoop('k', group, plan, { ...schedule.params, tile: { kind: 'linear', size: 1 } }, builder);
+    consider(schedule, built.ir, built.builder, Math.max(1, reuse));
   }
   if (reductions.length > 0 && !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)) {
     const r = rowSchedule(group, options);
     if (r) {
       const built = buildRow('k', group, r.placement, r.params, builder);
-      consider({ kind: 'row', ...r }, built.ir, built.builder);
+      consider({ kind: 'row', ...r }, built.ir, built.builder, 1);
     }
   }
   let best: Scheduled | undefined;
@@ -263,7 +266,7 @@ function limitVerdicts(f: Features, d: DeviceProfile, nodes: readonly string[]):
   return out;
 }
 
-export const MAX_STATEMENTS = 600;
+export const MAX_STATEMENTS = 1500;
 
 function repeatVerdicts(group: GroupSpec, f: Features, nodes: readonly string[]): Verdict[] {
   const worst = [...f.repeated].sort((a, b) => b.factor - a.factor)[0];
