@@ -9,7 +9,7 @@ import type { Attrs } from '../graph/graph';
 import { cast, constant, type Expr, indexValue, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr } from '../ir/indexExpr';
-import type { FuseArg, FuseForm, LowerContext, LTensor, OpDef } from './op';
+import type { FuseArg, FuseCall, FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
 import { at, minus, plus, requireShape, sigmoid, sumOfProducts, times, wide } from './products';
 import { bilinear } from './sampling';
 import { attrsOf, intList, optionalParam, optionalTensor, plainAttr, tensorParam } from './shared';
@@ -457,29 +457,38 @@ export function paddingAttrs(arg: FuseArg, rank: number): Attrs {
   return pads ? { pads: [...pads, ...pads] } : {};
 }
 
-function convForm(rank: number): FuseForm {
-  return {
+const NAMED_PADDING: FuseParam = { name: 'padding', kind: 'str' };
+
+/** Whether the call spells its padding as a word. */
+const namesPadding = (call: FuseCall): boolean =>
+  call.named['padding'] === 'str' || call.positional[4] === 'str';
+
+/** PyTorch's convolution; `padding` is numbers, or in its own form "same" or "valid". */
+function convForms(rank: number): FuseForm[] {
+  const form = (padding: FuseParam): FuseForm => ({
     names: [`conv${rank}d`],
     params: [
       tensorParam('input', 'x'),
       tensorParam('weight', 'w'),
       optionalTensor('bias', 'b'),
       optionalParam('stride', 'ints', 1, 'strides'),
-      optionalParam('padding', 'ints', 0, 'pad', 'pads'),
+      padding,
       optionalParam('dilation', 'ints', 1, 'dilations'),
       optionalParam('groups', 'int', 1, 'group'),
-      optionalParam('auto_pad', 'str'),
     ],
     attrs: (args) =>
       attrsOf({
         strides: spread(args['stride'], rank),
-        ...(args['auto_pad'] === undefined ? paddingAttrs(args['padding'], rank) : {}),
-        auto_pad: plainAttr(args['auto_pad']),
+        ...paddingAttrs(args['padding'], rank),
         dilations: spread(args['dilation'], rank),
         group: plainAttr(args['groups']),
       }),
-    doc: `Convolution over ${rank} spatial dim${rank > 1 ? 's' : ''}: input [N, C, …], weight [O, C/groups, …]. padding="same" or "valid" is spelled auto_pad="SAME_UPPER" or "VALID".`,
-  };
+    doc: `Convolution over ${rank} spatial dim${rank > 1 ? 's' : ''}: input [N, C, …], weight [O, C/groups, …]; padding also "same" or "valid".`,
+  });
+  return [
+    { ...form(NAMED_PADDING), matches: namesPadding },
+    form(optionalParam('padding', 'ints', 0, 'pad', 'pads')),
+  ];
 }
 
 function convTransposeForm(rank: number): FuseForm {
@@ -508,7 +517,7 @@ function convTransposeForm(rank: number): FuseForm {
 }
 
 export const convolutionOps: readonly OpDef[] = [
-  { name: 'conv', onnx: ['Conv'], fuse: [1, 2, 3].map(convForm), lower: lowerConv },
+  { name: 'conv', onnx: ['Conv'], fuse: [1, 2, 3].flatMap(convForms), lower: lowerConv },
   { name: 'conv_integer', onnx: ['ConvInteger'], lower: lowerConvInteger },
   {
     name: 'conv_transpose',

@@ -13,7 +13,7 @@
 import { cast, constant, type Expr, indexValue, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr } from '../ir/indexExpr';
-import type { FuseForm, LowerContext, LTensor, OpDef } from './op';
+import type { FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
 import { at, minus, over, plus, sumOfProducts, times } from './products';
 import {
   attrsOf,
@@ -606,32 +606,45 @@ function interpolateMode(
   }
 }
 
-const INTERPOLATE: FuseForm = {
-  names: ['interpolate', 'upsample', 'resize'],
-  params: [
-    tensorParam('input', 'x'),
-    optionalParam('size', 'sizes'),
-    optionalParam('scale_factor', 'float', undefined, 'scale', 'scales'),
-    optionalParam('mode', 'str', 'nearest'),
-    optionalParam('align_corners', 'bool', false),
-    optionalParam('antialias', 'bool', false),
-  ],
-  attrs: (args) =>
-    attrsOf({
-      spatial: true,
-      sizes: plainAttr(args['size']),
-      scales: plainAttr(args['scale_factor']),
-      ...interpolateMode(
-        typeof args['mode'] === 'string' ? args['mode'] : 'nearest',
-        args['align_corners'] === true,
-        args['antialias'] === true,
-      ),
-    }),
-  doc: 'Resizes the spatial dims: size=[…] or scale_factor=…, mode nearest, nearest-exact, linear, bilinear, bicubic or trilinear.',
-};
+/** `scale_factor` is one number, or in its own form a list of whole ones. */
+function interpolateForm(scale: FuseParam): FuseForm {
+  return {
+    names: ['interpolate', 'upsample', 'resize'],
+    params: [
+      tensorParam('input', 'x'),
+      optionalParam('size', 'sizes'),
+      scale,
+      optionalParam('mode', 'str', 'nearest'),
+      optionalParam('align_corners', 'bool', false),
+      optionalParam('antialias', 'bool', false),
+    ],
+    attrs: (args) =>
+      attrsOf({
+        spatial: true,
+        sizes: plainAttr(args['size']),
+        scales: plainAttr(args['scale_factor']),
+        ...interpolateMode(
+          typeof args['mode'] === 'string' ? args['mode'] : 'nearest',
+          args['align_corners'] === true,
+          args['antialias'] === true,
+        ),
+      }),
+    doc: 'Resizes the spatial dims: size=[…] or scale_factor=…, mode nearest, nearest-exact, linear, bilinear, bicubic or trilinear.',
+  };
+}
+
+const INTERPOLATE: readonly FuseForm[] = [
+  {
+    ...interpolateForm(optionalParam('scale_factor', 'ints', undefined, 'scale', 'scales')),
+    matches: (call) =>
+      ['scale_factor', 'scale', 'scales'].some((n) => call.named[n] === 'list') ||
+      call.positional[2] === 'list',
+  },
+  interpolateForm(optionalParam('scale_factor', 'float', undefined, 'scale', 'scales')),
+];
 
 export const resizeOps: readonly OpDef[] = [
-  { name: 'resize', onnx: ['Resize', 'Upsample'], fuse: [INTERPOLATE], lower: lowerResize },
+  { name: 'resize', onnx: ['Resize', 'Upsample'], fuse: INTERPOLATE, lower: lowerResize },
   {
     name: 'affine_grid',
     onnx: ['AffineGrid'],

@@ -1,6 +1,6 @@
 /**
- * Signal processing: Fourier transforms as contractions with cosines and sines of the position,
- * windows, mel filter banks.
+ * Signal processing: Fourier transforms, as contractions with cosines and sines of the position, and
+ * mel filter banks.
  *
  * A complex number is the last dim of size 2: real, imaginary.
  */
@@ -185,29 +185,6 @@ function lowerStft(ctx: LowerContext): LTensor {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Windows
-
-/** A sum of cosines: c0 + c1·cos(2πn/N) + c2·cos(4πn/N). */
-function lowerWindow(coefficients: readonly number[]): (ctx: LowerContext) => LTensor {
-  return (ctx) => {
-    const size = ctx.sizes(0)[0] ?? ctx.fail('BAD_ATTRIBUTE', 'the size of the window is missing');
-    const dtype = dtypeAttr(ctx, 'output_datatype', 'f32');
-    const periodic = ctx.bool('periodic', true);
-    const length = I.max(periodic ? size : I.sub(size, 1), 1);
-    return ctx.pointwise([size], dtype, (index) => {
-      const n = at(index, 0);
-      const terms = coefficients.map((c, i) =>
-        i === 0 ? constant(c, 'f32') : times(c, turn(I.num(i), n, length, 'f32').cos),
-      );
-      return cast(
-        terms.reduce((a, b) => plus(a, b)),
-        dtype,
-      );
-    });
-  };
-}
-
-// ---------------------------------------------------------------------------------------------
 // Mel filter bank
 
 function mel(hertz: number): number {
@@ -259,8 +236,5 @@ function lowerMelWeights(ctx: LowerContext): LTensor {
 export const signalOps: readonly OpDef[] = [
   { name: 'dft', onnx: ['DFT'], lower: lowerDft },
   { name: 'stft', onnx: ['STFT'], lower: lowerStft },
-  { name: 'hann_window', onnx: ['HannWindow'], lower: lowerWindow([0.5, -0.5]) },
-  { name: 'hamming_window', onnx: ['HammingWindow'], lower: lowerWindow([25 / 46, -21 / 46]) },
-  { name: 'blackman_window', onnx: ['BlackmanWindow'], lower: lowerWindow([0.42, -0.5, 0.08]) },
   { name: 'mel_weight_matrix', onnx: ['MelWeightMatrix'], lower: lowerMelWeights },
 ];

@@ -40,7 +40,7 @@ const CASES: readonly { name: string; shape: number[]; w: Window; attrs: object 
   {
     name: 'dilations, rounding up',
     shape: [1, 2, 9],
-    w: { kernel: [3], strides: [3], dilations: [2], pads: [1, 1], out: [4] },
+    w: { kernel: [3], strides: [4], dilations: [2], pads: [1, 1], out: [3] },
     attrs: { ceil_mode: 1 },
   },
   {
