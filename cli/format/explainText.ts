@@ -71,7 +71,8 @@ function summary(r: CompileResult, paint: Paint): string[] {
 }
 
 function ratio(before: number, after: number, word: string): string {
-  return before > 0 && after > 0 && before !== after ? `${factorText(before / after)} ${word}` : '';
+  const tells = before > 0 && after > 0 && Math.abs(before / after - 1) >= 0.005;
+  return tells ? `${factorText(before / after)} ${word}` : '';
 }
 
 function kernels(r: CompileResult, paint: Paint): string[] {
@@ -118,12 +119,22 @@ function decisions(
   const list = options.all ? between : between.filter((d) => !d.fused);
   if (list.length === 0) return [];
   const title = options.all ? 'Edges' : `Not fused (${list.length} of ${between.length} edges)`;
-  const lines = [paint('bold', title)];
+  // Edges with the very same reasons share one paragraph.
+  const groups = new Map<
+    string,
+    { readonly edges: string[]; readonly reasons: readonly string[] }
+  >();
   for (const d of list) {
-    const edge = `${shorten(nameOf(d.from), 40)} → ${shorten(nameOf(d.to), 40)}`;
-    lines.push(`  ${edge}${d.fused ? paint('green', `  fused in ${d.kernel ?? '?'}`) : ''}`);
-    lines.push(...reasons(d, paint));
+    const edge =
+      `${shorten(nameOf(d.from), 40)} → ${shorten(nameOf(d.to), 40)}` +
+      (d.fused ? paint('green', `  fused in ${d.kernel ?? '?'}`) : '');
+    const why = reasons(d, paint);
+    const group = groups.get(why.join('\n'));
+    if (group) group.edges.push(edge);
+    else groups.set(why.join('\n'), { edges: [edge], reasons: why });
   }
+  const lines = [paint('bold', title)];
+  for (const g of groups.values()) lines.push(...g.edges.map((e) => `  ${e}`), ...g.reasons);
   return lines;
 }
 

@@ -13,7 +13,7 @@ export function timeText(us: number): string {
   if (!Number.isFinite(us)) return '–';
   if (us >= 1e6) return `${digits(us / 1e6)} s`;
   if (us >= 1e3) return `${digits(us / 1e3)} ms`;
-  return `${digits(us)} µs`;
+  return us > 0 && us < 0.1 ? `${digits(us * 1e3)} ns` : `${digits(us)} µs`;
 }
 
 export function factorText(x: number): string {

@@ -1,0 +1,180 @@
+/**
+ * The built program, from outside: exit codes, what goes to which stream, files it writes.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { FLOAT, model, node, value } from '../onnx/encoder';
+
+const program = path.resolve('dist/cli.js');
+
+interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+function cli(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [program, ...args], {
+      env: { ...process.env, FORCE_COLOR: '0', ...env },
+    });
+    let out = '';
+    let err = '';
+    child.stdout.on('data', (d: Buffer) => (out += d.toString()));
+    child.stderr.on('data', (d: Buffer) => (err += d.toString()));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, out, err }));
+  });
+}
+
+interface Explained {
+  readonly schema: string;
+  readonly format: string;
+  readonly dims: Record<string, number>;
+  readonly before: { readonly kernels: number };
+  readonly after: { readonly kernels: number };
+  readonly kernels: readonly { readonly nodes: readonly string[] }[];
+  readonly diagnostics: readonly { readonly code: string }[];
+  readonly decisions: readonly { readonly fused: boolean }[];
+  readonly expectations: readonly { readonly held: boolean }[];
+}
+
+describe('fusion-lens', function () {
+  this.timeout(60_000);
+  let folder = '';
+  const file = (name: string): string => path.join(folder, name);
+
+  before(async () => {
+    assert(existsSync(program), 'dist/cli.js is missing: run "npm run build" first');
+    folder = await mkdtemp(path.join(tmpdir(), 'fusion-lens-'));
+    await writeFile(
+      file('chain.fuse'),
+      'dim B = 8\ninput x: f32[B, 4]\ny = exp(relu(x))\noutput y\nexpect kernels == 1\n',
+    );
+    await writeFile(file('wrong.fuse'), 'input x: f32[4]\ny = nonsense(x)\noutput y\n');
+    await writeFile(
+      file('failing.fuse'),
+      'input x: f32[4]\ny = exp(x)\noutput y\nexpect kernels == 7\n',
+    );
+    await writeFile(
+      file('chain.onnx'),
+      model({
+        inputs: [value('x', FLOAT, ['N', 4])],
+        nodes: [node('Relu', ['x'], ['h']), node('Exp', ['h'], ['y'])],
+        outputs: [value('y', FLOAT, ['N', 4])],
+      }),
+    );
+    await writeFile(file('damaged.onnx'), Uint8Array.from([58, 200, 1, 10]));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it('explains both formats as JSON, alone on standard output', async () => {
+    for (const name of ['chain.fuse', 'chain.onnx']) {
+      const r = await cli([
+        'explain',
+        file(name),
+        '--json',
+        '--dim',
+        name.endsWith('x') ? 'N=3' : 'B=3',
+      ]);
+      assert.equal(r.code, 0, r.err);
+      assert.equal(r.err, '');
+      const e = JSON.parse(r.out) as Explained;
+      assert.equal(e.schema, 'fusion-lens/explain@1');
+      assert.equal(`.${e.format}`, path.extname(name));
+      assert.deepEqual(Object.values(e.dims), [3]);
+      assert.equal(e.before.kernels, 2);
+      assert.equal(e.after.kernels, 1);
+      assert.equal(e.kernels[0]?.nodes.length, 2);
+      assert(e.decisions.some((d) => d.fused));
+    }
+  });
+
+  it('exits with 1 for faults of the input and expectations that failed', async () => {
+    for (const [name, code] of [
+      ['wrong.fuse', undefined],
+      ['damaged.onnx', 'MALFORMED'],
+    ] as const) {
+      const r = await cli(['explain', file(name), '--json']);
+      assert.equal(r.code, 1, name);
+      const e = JSON.parse(r.out) as Explained;
+      assert(e.diagnostics.length > 0);
+      if (code !== undefined) assert.equal(e.diagnostics[0]?.code, code);
+    }
+    const failing = await cli(['explain', file('failing.fuse'), '--json']);
+    assert.equal(failing.code, 1);
+    assert.deepEqual(
+      (JSON.parse(failing.out) as Explained).expectations.map((e) => e.held),
+      [false],
+    );
+    const missing = await cli(['explain', file('missing.onnx'), '--json']);
+    assert.deepEqual([missing.code, missing.out], [1, '']);
+    assert.match(missing.err, /there is no such file/);
+  });
+
+  it('exits with 2 for wrong usage, and says what was meant', async () => {
+    for (const [args, words] of [
+      [[], /a command is missing/],
+      [['explian', 'x'], /did you mean explain\?/],
+      [['explain', file('chain.fuse'), '--jsn'], /did you mean --json\?/],
+      [['explain', file('chain.fuse'), '--dim', 'C=2'], /no symbolic size "C": it has B/],
+      [['explain', file('chain.fuse'), '--device', 'discret'], /did you mean discrete\?/],
+      [['explain'], /explain needs a FILE/],
+      [['run', file('chain.fuse')], /run needs --inputs DIR/],
+    ] as const) {
+      const r = await cli(args);
+      assert.deepEqual([r.code, r.out], [2, ''], args.join(' '));
+      assert.match(r.err, words);
+    }
+  });
+
+  it('shows help and the version', async () => {
+    const all = await cli(['--help']);
+    assert.equal(all.code, 0);
+    for (const name of ['explain', 'kernels', 'profile', 'run', 'conformance']) {
+      assert.match(all.out, new RegExp(`^  ${name} `, 'm'));
+      const one = await cli([name, '--help']);
+      assert.equal(one.code, 0);
+      assert.match(one.out, /--json/);
+    }
+    assert.match((await cli(['--version'])).out, /^\d+\.\d+\.\d+\n$/);
+  });
+
+  it('paints only when asked, and never with NO_COLOR', async () => {
+    const args = ['explain', file('chain.fuse')];
+    const escape = String.fromCharCode(27);
+    assert(!(await cli(args)).out.includes(escape));
+    assert((await cli(args, { FORCE_COLOR: '1' })).out.includes(escape));
+    assert(!(await cli(args, { FORCE_COLOR: '1', NO_COLOR: '1' })).out.includes(escape));
+  });
+
+  it('writes kernels to files, names them, and replaces none unasked', async () => {
+    const out = file('out');
+    const first = await cli(['kernels', file('chain.fuse'), '-o', out]);
+    assert.deepEqual([first.code, first.out], [0, ''], first.err);
+    assert.deepEqual(await readdir(out), ['k0.wgsl']);
+    assert.match(first.err, /wrote .*k0\.wgsl/);
+    const code = await readFile(path.join(out, 'k0.wgsl'), 'utf8');
+    assert.match(code, /@compute/);
+    await writeFile(path.join(out, 'k0.wgsl'), 'mine');
+    const again = await cli(['kernels', file('chain.fuse'), '-o', out]);
+    assert.equal(again.code, 1);
+    assert.match(again.err, /nothing was written, because there is already .*k0\.wgsl/);
+    assert.equal(await readFile(path.join(out, 'k0.wgsl'), 'utf8'), 'mine');
+    assert.equal((await cli(['kernels', file('chain.fuse'), '-o', out, '--force'])).code, 0);
+    assert.equal(await readFile(path.join(out, 'k0.wgsl'), 'utf8'), code);
+  });
+
+  it('ends quietly when its reader goes away', async () => {
+    const child = spawn(process.execPath, [program, 'kernels', file('chain.fuse'), '--json']);
+    child.stdout.destroy();
+    let err = '';
+    child.stderr.on('data', (d: Buffer) => (err += d.toString()));
+    await new Promise((resolve) => child.on('close', resolve));
+    assert.equal(err, '');
+  });
+});
