@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { importFuse } from '../../../compiler/import/fuse';
 import { type DType, isInteger } from '../../../compiler/graph/dtype';
 import type { Attrs, Graph, Tensor } from '../../../compiler/graph/graph';
-import { type Dim, evaluate, ix } from '../../../compiler/ir/indexExpr';
+import { evaluate, type IndexLike, ix } from '../../../compiler/ir/indexExpr';
 import { printProgram } from '../../../compiler/ir/print';
 import { verifyProgram } from '../../../compiler/ir/verify';
 import { lowerGraph } from '../../../compiler/ops/lower';
@@ -142,7 +142,7 @@ export function* points(shape: readonly number[]): Generator<number[]> {
 
 export interface Operand {
   readonly dtype?: DType;
-  readonly shape: readonly Dim[] | readonly number[];
+  readonly shape: readonly IndexLike[];
   readonly values: readonly number[];
   /** Known to the compiler (shapes, axes), or only when the model runs. */
   readonly known?: boolean;

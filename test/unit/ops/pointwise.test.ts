@@ -17,7 +17,11 @@ describe('ops: elementwise', () => {
   const x = numbers(24, 3);
   const positive = x.map((v) => Math.abs(v) + 0.01);
 
-  const functions: readonly (readonly [string, (v: number) => number, readonly number[]?])[] = [
+  const functions: readonly (readonly [
+    name: string,
+    f: (v: number) => number,
+    values?: readonly number[],
+  ])[] = [
     ['neg', (v) => -v],
     ['abs', Math.abs],
     ['sign', Math.sign],
