@@ -107,13 +107,13 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
     if (!sameShape(extents(m), rows)) {
       const like = [...placed.values()].find((q) => q.free.length > 0 && sameShape(extents(q.compute), extents(m)));
       if (!like || m.monoid) return { value: m.value, reason: 'not-row-wise' };
-      placed.set(m.value, { compute: m, point: like.point, free: like.free });
+      placed.set(m.value, { compute: m, point: aligned(extents(m), like), free: like.free });
       continue;
     }
     if (m.monoid && !I.same(I.product(m.reduce.map((r) => r.extent)), I.product(anchor.reduce.map((r) => r.extent)))) {
       return { value: m.value, reason: 'not-row-wise' };
     }
-    placed.set(m.value, { compute: m, point: rowVars, free: [] });
+    placed.set(m.value, { compute: m, point: aligned(extents(m), { compute: anchor, point: rowVars }), free: [] });
     for (const c of group.members) {
       if (placed.has(c.value)) continue;
       const loads: { index: readonly IndexExpr[]; of: Placed }[] = [];
@@ -130,10 +130,18 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
   return { anchor, rows, rowVars, placed };
 }
 
+/** Equal but for dims of size 1. */
 function sameShape(a: readonly IndexExpr[], b: readonly IndexExpr[]): boolean {
   const x = a.filter((d) => !I.isConst(d, 1));
   const y = b.filter((d) => !I.isConst(d, 1));
-  return x.length === y.length && x.every((d, i) => I.same(d, y[i] ?? I.num(-1))) && a.length === b.length;
+  return x.length === y.length && x.every((d, i) => I.same(d, y[i] ?? I.num(-1)));
+}
+
+/** The point of a value of the same shape, carried over to a shape with its dims of size 1 elsewhere. */
+function aligned(shape: readonly IndexExpr[], like: { readonly compute: Compute; readonly point: Point }): Point {
+  const positions = like.point.filter((_, i) => !I.isConst(like.compute.dims[i]?.extent ?? I.num(1), 1));
+  let next = 0;
+  return shape.map((d) => (I.isConst(d, 1) ? I.num(0) : (positions[next++] ?? I.num(0))));
 }
 
 /** Expresses the dims of `m` by row and free variables so that its reads of placed values meet their points. */
