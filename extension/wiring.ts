@@ -140,7 +140,7 @@ export class FusionLens extends Owner {
 
   private async openPage(uri: vscode.Uri): Promise<RunnerReply<Runner>> {
     const view = await this.views.show(uri, { preserveFocus: true });
-    if (view) return { ok: true, value: pageRunner(view) };
+    if (view) return { ok: true, value: pageRunner(view, this.compiler.call) };
     const fault: RunnerFault = {
       code: 'INTERNAL',
       message: 'The graph panel, whose GPU would be used, could not be opened.',

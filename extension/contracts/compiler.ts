@@ -5,7 +5,14 @@
  * when asked for. A request for a version that is no longer the newest is answered `stale`.
  */
 import type { CompileResult, DeviceProfile, ExecPlan } from '../../compiler/result';
-import type { ProfileJob, ProfileOptions } from '../../runner/core/types';
+import type { MeasuredProfile } from '../../runner/core/session';
+import type {
+  ProfileJob,
+  ProfileOptions,
+  ProfileResult,
+  Progress,
+  RunnerReply,
+} from '../../runner/core/types';
 
 export interface CompileRequest {
   readonly uri: string;
@@ -33,7 +40,16 @@ export interface CompilerApi {
   /** Everything a runner needs to profile the file. */
   job(request: { uri: string; version: number; options: ProfileOptions }): ProfileJob;
   plan(request: { uri: string; version: number; which: 'fused' | 'unfused' }): ExecPlan;
+  /** Compares what a page's GPU stored with the float64 reference; tells progress, can be cancelled. */
+  verify(request: VerifyRequest): RunnerReply<ProfileResult>;
+  /** Ends another call that is under way. */
+  cancel(request: { call: number }): void;
   forget(request: { uri: string }): void;
+}
+
+export interface VerifyRequest {
+  readonly job: ProfileJob;
+  readonly measured: MeasuredProfile;
 }
 
 export type WorkerError =
@@ -53,3 +69,11 @@ export interface WorkerAnswer {
   readonly id: number;
   readonly reply: WorkerReply<unknown>;
 }
+
+/** How far a call is that takes long. */
+export interface WorkerProgress {
+  readonly id: number;
+  readonly progress: Progress;
+}
+
+export type WorkerMessage = WorkerAnswer | WorkerProgress;

@@ -5,14 +5,8 @@
  * Panel → host messages are what the person did. Calls that need an answer have an `id`.
  */
 import type { CompileResult } from '../../compiler/result';
-import type {
-  Progress,
-  ProfileJob,
-  ProfileResult,
-  RunJob,
-  RunnerFault,
-  RunnerReply,
-} from '../../runner/core/types';
+import type { Progress, ProfileResult, RunnerFault } from '../../runner/core/types';
+import type { Wire } from '../../runner/core/wire';
 import type { KernelCode } from './compiler';
 
 export type HostToWebview =
@@ -35,13 +29,16 @@ export type HostToWebview =
       readonly id: number;
       readonly code: readonly KernelCode[] | { readonly error: string };
     }
-  /** Asks the page to run kernels on navigator.gpu (when there is no Node to run them). */
+  /**
+   * Asks the page to run kernels on navigator.gpu (when there is no Node to run them). `wire` is the
+   * `ProfileJob` (to be measured, not verified: see `pageDone`) or `RunJob`, by `toWire` of
+   * runner/core/wire.ts: `fromWire` gives it back.
+   */
   | {
       readonly type: 'runInPage';
       readonly id: number;
-      readonly job:
-        | { readonly kind: 'profile'; readonly job: ProfileJob }
-        | { readonly kind: 'run'; readonly job: RunJob };
+      readonly kind: 'profile' | 'run';
+      readonly wire: Wire;
     }
   | { readonly type: 'cancelInPage'; readonly id: number }
   | { readonly type: 'trust'; readonly trusted: boolean };
@@ -66,7 +63,11 @@ export type WebviewToHost =
   /** Force-fuse a rejected edge: the host edits the source (`fuse a, b`) or the side file. */
   | { readonly type: 'forceFuse'; readonly from: string; readonly to: string }
   | { readonly type: 'pageProgress'; readonly id: number; readonly progress: Progress }
-  | { readonly type: 'pageDone'; readonly id: number; readonly reply: RunnerReply<unknown> }
+  /**
+   * `wire` is, by `toWire`, a `RunnerReply<MeasuredProfile>` for a profile, whose stored results the
+   * host verifies outside the page, or a `RunnerReply<readonly RunOutput[]>` for a run.
+   */
+  | { readonly type: 'pageDone'; readonly id: number; readonly wire: Wire }
   | { readonly type: 'exportSvg'; readonly svg: string }
   | { readonly type: 'log'; readonly level: 'info' | 'error'; readonly message: string };
 

@@ -1,23 +1,58 @@
-/** A runner in the graph page: its `navigator.gpu`, on the machine of the window. */
-import type { ProfileResult, Runner, RunnerReply, RunOutput } from '../../runner/core/types';
+/**
+ * A runner in the graph page: its `navigator.gpu`, on the machine of the window. The page measures;
+ * the reference, which takes long, is computed in the compiler's worker.
+ */
+import type { MeasuredProfile } from '../../runner/core/session';
+import type {
+  CancelSignal,
+  ProfileJob,
+  ProfileResult,
+  Progress,
+  Runner,
+  RunnerReply,
+  RunOutput,
+} from '../../runner/core/types';
 import type { GraphView } from '../webviewHost/graphView';
+import type { CallCompiler } from '../worker/client';
 
-export function pageRunner(view: GraphView): Runner {
+export function pageRunner(view: Pick<GraphView, 'runInPage'>, call: CallCompiler): Runner {
   return {
     adapter: () =>
       Promise.resolve({
         ok: false,
         fault: { code: 'UNSUPPORTED', message: 'The page tells its adapter with a run.' },
       }),
-    // The page answers a job of one kind with the result of that kind: contracts/webview.ts.
-    profile: (job, onProgress, signal) =>
-      view.runInPage({ kind: 'profile', job }, onProgress, signal) as Promise<
-        RunnerReply<ProfileResult>
-      >,
+    profile: async (job, onProgress, signal) => {
+      // The page answers a job of one kind with the result of that kind: contracts/webview.ts.
+      const measured = (await view.runInPage(
+        { kind: 'profile', job },
+        onProgress,
+        signal,
+      )) as RunnerReply<MeasuredProfile>;
+      if (!measured.ok) return measured;
+      return verify(call, job, measured.value, onProgress, signal);
+    },
     run: (job, onProgress, signal) =>
       view.runInPage({ kind: 'run', job }, onProgress, signal) as Promise<
         RunnerReply<readonly RunOutput[]>
       >,
     dispose: () => undefined,
+  };
+}
+
+async function verify(
+  call: CallCompiler,
+  job: ProfileJob,
+  measured: MeasuredProfile,
+  onProgress: (progress: Progress) => void,
+  signal: CancelSignal,
+): Promise<RunnerReply<ProfileResult>> {
+  const reply = await call('verify', { job, measured }, { onProgress, signal });
+  if (reply.ok) return reply.value;
+  const { error } = reply;
+  const message = 'message' in error ? error.message : error.kind;
+  return {
+    ok: false,
+    fault: { code: 'INTERNAL', message: `The results could not be verified: ${message}` },
   };
 }

@@ -168,7 +168,7 @@ export class GraphView extends Owner {
         this.jobs.progress(message.id, message.progress);
         return;
       case 'pageDone':
-        this.jobs.done(message.id, message.reply);
+        this.jobs.done(message.id, message.wire);
         return;
       case 'exportSvg':
         actions.exportSvg(this.uri, message.svg);

@@ -2,11 +2,21 @@
  * Runs under way in a page's `navigator.gpu`, each known by a number. The page can vanish at any
  * moment (hidden, closed, its GPU process gone): then the runs end with a fault, never in silence.
  */
-import type { CancelSignal, Progress, RunnerFault, RunnerReply } from '../../runner/core/types';
+import type {
+  CancelSignal,
+  ProfileJob,
+  Progress,
+  RunJob,
+  RunnerFault,
+  RunnerReply,
+} from '../../runner/core/types';
+import { fromWire, toWire, type Wire } from '../../runner/core/wire';
 import type { HostToWebview } from '../contracts/webview';
 import { Owner } from '../common/lifecycle';
 
-export type PageJob = Extract<HostToWebview, { type: 'runInPage' }>['job'];
+export type PageJob =
+  | { readonly kind: 'profile'; readonly job: ProfileJob }
+  | { readonly kind: 'run'; readonly job: RunJob };
 
 interface Running {
   readonly settle: (reply: RunnerReply<unknown>) => void;
@@ -41,7 +51,7 @@ export class PageJobs extends Owner {
         resolve(reply);
       };
       this.running.set(id, { settle, onProgress, timer: this.watch(id) });
-      this.post({ type: 'runInPage', id, job });
+      this.post({ type: 'runInPage', id, kind: job.kind, wire: toWire(job.job) });
       if (signal.aborted) cancel();
       else signal.addEventListener('abort', cancel);
     });
@@ -55,7 +65,12 @@ export class PageJobs extends Owner {
     running.onProgress(progress);
   }
 
-  done(id: number, reply: RunnerReply<unknown>): void {
+  done(id: number, wire: Wire): void {
+    // The page answers with a reply: contracts/webview.ts.
+    if (this.running.has(id)) this.settle(id, fromWire(wire) as RunnerReply<unknown>);
+  }
+
+  private settle(id: number, reply: RunnerReply<unknown>): void {
     const running = this.running.get(id);
     if (!running) return;
     this.running.delete(id);
@@ -81,6 +96,6 @@ export class PageJobs extends Owner {
   }
 
   private fail(id: number, code: RunnerFault['code'], message: string): void {
-    this.done(id, { ok: false, fault: { code, message } });
+    this.settle(id, { ok: false, fault: { code, message } });
   }
 }

@@ -5,7 +5,8 @@
  * under way are answered `crashed`, the event says so, and the next call starts a new one: a fault in
  * the compiler costs one answer, never the editor.
  */
-import type { CompilerApi, WorkerAnswer, WorkerCall, WorkerError } from '../contracts/compiler';
+import type { CancelSignal, Progress } from '../../runner/core/types';
+import type { CompilerApi, WorkerCall, WorkerError, WorkerMessage } from '../contracts/compiler';
 import { Emitter, Owner } from '../common/lifecycle';
 import type { StartWorker, WorkerPort } from './port';
 
@@ -13,14 +14,24 @@ export type CallError = WorkerError | { readonly kind: 'crashed'; readonly messa
 export type CallReply<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: CallError };
 
+export interface CallOptions {
+  readonly onProgress?: (progress: Progress) => void;
+  /** Asks the worker to end the call; it answers all the same. */
+  readonly signal?: CancelSignal;
+}
+
 export type CallCompiler = <K extends keyof CompilerApi>(
   method: K,
   argument: Parameters<CompilerApi[K]>[0],
+  options?: CallOptions,
 ) => Promise<CallReply<ReturnType<CompilerApi[K]>>>;
+
+const SHUT_DOWN = 'It was shut down.';
 
 interface Pending {
   readonly settle: (reply: CallReply<unknown>) => void;
-  readonly timer: ReturnType<typeof setTimeout>;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
+  timer: ReturnType<typeof setTimeout>;
 }
 
 export class CompilerClient extends Owner {
@@ -32,7 +43,7 @@ export class CompilerClient extends Owner {
   /** The worker ended without being asked to. */
   readonly onDidCrash = this.crashes.event;
 
-  /** @param limitMs how long one call may take, queueing included */
+  /** @param limitMs how long a call may take, queueing included, without a sign of progress */
   constructor(
     private readonly start: StartWorker,
     private readonly limitMs: number,
@@ -40,27 +51,27 @@ export class CompilerClient extends Owner {
     super();
   }
 
-  readonly call: CallCompiler = (method, argument) => {
+  readonly call: CallCompiler = (method, argument, { onProgress, signal } = {}) => {
     if (this.isDisposed)
-      return Promise.resolve({
-        ok: false,
-        error: { kind: 'crashed', message: 'It was shut down.' },
-      });
+      return Promise.resolve({ ok: false, error: { kind: 'crashed', message: SHUT_DOWN } });
     const id = ++this.lastId;
     return new Promise((resolve) => {
-      const timer = setTimeout(
-        () => this.end(`It didn't answer within ${Math.round(this.limitMs / 1000)} seconds.`),
-        this.limitMs,
-      );
-      // The worker answers a call of `method` with its result type: see service.ts.
-      const settle = resolve as (reply: CallReply<unknown>) => void;
-      this.pending.set(id, { settle, timer });
+      const cancel = () => void this.call('cancel', { call: id });
+      const settle = (reply: CallReply<unknown>) => {
+        signal?.removeEventListener('abort', cancel);
+        // The worker answers a call of `method` with its result type: see service.ts.
+        (resolve as (reply: CallReply<unknown>) => void)(reply);
+      };
+      this.pending.set(id, { settle, onProgress, timer: this.limit() });
       const call: WorkerCall = { id, method, argument };
       try {
         this.worker().post(call, transferable(argument));
       } catch (error) {
         this.end(error instanceof Error ? error.message : String(error));
+        return;
       }
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener('abort', cancel);
     });
   };
 
@@ -68,14 +79,14 @@ export class CompilerClient extends Owner {
     super.dispose();
     this.port?.terminate();
     this.port = undefined;
-    this.failAll('It was shut down.');
+    this.failAll(SHUT_DOWN);
   }
 
   private worker(): WorkerPort {
     if (this.port) return this.port;
     const port: WorkerPort = this.start({
-      answer: (answer) => {
-        if (this.port === port) this.receive(answer);
+      message: (message) => {
+        if (this.port === port) this.receive(message);
       },
       ended: (reason) => {
         if (this.port === port) this.end(reason);
@@ -85,12 +96,22 @@ export class CompilerClient extends Owner {
     return port;
   }
 
-  private receive({ id, reply }: WorkerAnswer): void {
-    const pending = this.pending.get(id);
+  private receive(message: WorkerMessage): void {
+    const pending = this.pending.get(message.id);
     if (!pending) return;
-    this.pending.delete(id);
     clearTimeout(pending.timer);
-    pending.settle(reply);
+    if ('progress' in message) {
+      pending.timer = this.limit();
+      pending.onProgress?.(message.progress);
+      return;
+    }
+    this.pending.delete(message.id);
+    pending.settle(message.reply);
+  }
+
+  private limit(): ReturnType<typeof setTimeout> {
+    const seconds = Math.round(this.limitMs / 1000);
+    return setTimeout(() => this.end(`It didn't answer within ${seconds} seconds.`), this.limitMs);
   }
 
   private end(reason: string): void {

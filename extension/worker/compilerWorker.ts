@@ -8,7 +8,7 @@ if (!parentPort) throw new Error('compilerWorker runs in a worker thread only.')
 const port = parentPort;
 const service = new CompilerService(
   compile,
-  (answer) => port.postMessage(answer),
+  (message) => port.postMessage(message),
   (callback) => setImmediate(callback),
   () => performance.now(),
 );

@@ -5,7 +5,7 @@ import { CompilerService } from './service';
 
 const service = new CompilerService(
   compile,
-  (answer) => self.postMessage(answer),
+  (message) => self.postMessage(message),
   (callback) => setTimeout(callback, 0),
   () => performance.now(),
 );

@@ -1,7 +1,7 @@
 /**
  * The host's end of a worker, as small as it can be: a worker thread and a Web Worker both fit.
  */
-import type { WorkerAnswer, WorkerCall } from '../contracts/compiler';
+import type { WorkerCall, WorkerMessage } from '../contracts/compiler';
 
 export interface WorkerPort {
   /** Sends a call; the buffers move instead of being copied where the platform allows it. */
@@ -10,7 +10,7 @@ export interface WorkerPort {
 }
 
 export interface WorkerEvents {
-  readonly answer: (answer: WorkerAnswer) => void;
+  readonly message: (message: WorkerMessage) => void;
   /** The worker has ended by itself; nothing more comes from it. */
   readonly ended: (reason: string) => void;
 }

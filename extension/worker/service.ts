@@ -7,14 +7,23 @@
  */
 import type { Compilation, Compile } from '../../compiler';
 import type { PlanView } from '../../compiler/result';
-import type { PlanForRun, ProfileJob } from '../../runner/core/types';
+import { faultOf } from '../../runner/core/faults';
+import { finishProfile } from '../../runner/core/session';
+import type {
+  PlanForRun,
+  ProfileJob,
+  ProfileResult,
+  Progress,
+  RunnerReply,
+} from '../../runner/core/types';
 import type {
   CompileRequest,
   CompilerApi,
   KernelCode,
-  WorkerAnswer,
+  VerifyRequest,
   WorkerCall,
   WorkerError,
+  WorkerMessage,
   WorkerReply,
 } from '../contracts/compiler';
 
@@ -26,13 +35,16 @@ interface Kept {
 type Handlers = {
   readonly [K in keyof CompilerApi]: (
     argument: Parameters<CompilerApi[K]>[0],
-  ) => WorkerReply<ReturnType<CompilerApi[K]>>;
+    call: number,
+  ) => WorkerReply<ReturnType<CompilerApi[K]>> | Promise<WorkerReply<ReturnType<CompilerApi[K]>>>;
 };
 
 export class CompilerService {
   private readonly kept = new Map<string, Kept>();
   private readonly queue: WorkerCall[] = [];
   private draining = false;
+  /** Calls that take long and let others pass. */
+  private readonly cancels = new Map<number, AbortController>();
 
   /**
    * @param yieldTurn runs its callback once messages that have already arrived were delivered
@@ -40,7 +52,7 @@ export class CompilerService {
    */
   constructor(
     private readonly compile: Compile,
-    private readonly answer: (answer: WorkerAnswer) => void,
+    private readonly post: (message: WorkerMessage) => void,
     private readonly yieldTurn: (callback: () => void) => void,
     private readonly now: () => number,
   ) {}
@@ -54,19 +66,25 @@ export class CompilerService {
 
   private next(): void {
     const call = this.queue.shift();
-    if (call) this.answer({ id: call.id, reply: this.handle(call) });
+    if (call) this.handle(call);
     if (this.queue.length > 0) this.yieldTurn(() => this.next());
     else this.draining = false;
   }
 
-  private handle(call: WorkerCall): WorkerReply<unknown> {
-    try {
-      const handler = this.handlers[call.method] as (argument: unknown) => WorkerReply<unknown>;
-      return handler(call.argument);
-    } catch (error) {
-      // The compiler reports faults of its input as diagnostics: what is thrown is a bug.
+  private handle({ id, method, argument }: WorkerCall): void {
+    const answer = (reply: WorkerReply<unknown>) => this.post({ id, reply });
+    // The compiler reports faults of its input as diagnostics: what is thrown is a bug.
+    const bug = (error: unknown) => {
       const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      return failed({ kind: 'bug', message });
+      answer(failed({ kind: 'bug', message }));
+    };
+    try {
+      const handler = this.handlers[method] as (argument: unknown, call: number) => unknown;
+      const reply = handler(argument, id);
+      if (reply instanceof Promise) reply.then(answer, bug);
+      else answer(reply as WorkerReply<unknown>);
+    } catch (error) {
+      bug(error);
     }
   }
 
@@ -78,6 +96,11 @@ export class CompilerService {
       this.withKept(uri, version, ({ compilation }) => ({ ...jobOf(compilation), options })),
     plan: ({ uri, version, which }) =>
       this.withKept(uri, version, ({ compilation }) => compilation.execPlan(which)),
+    verify: (request, call) => this.verify(request, call),
+    cancel: ({ call }) => {
+      this.cancels.get(call)?.abort();
+      return { ok: true, value: undefined };
+    },
     forget: ({ uri }) => {
       this.kept.delete(uri);
       return { ok: true, value: undefined };
@@ -107,6 +130,35 @@ export class CompilerService {
     );
     this.kept.set(uri, { version, compilation });
     return { ok: true, value: compilation.result };
+  }
+
+  /** It pauses now and then, so that compiles needn't wait for it. */
+  private async verify(
+    { job, measured }: VerifyRequest,
+    id: number,
+  ): Promise<WorkerReply<RunnerReply<ProfileResult>>> {
+    const abort = new AbortController();
+    this.cancels.set(id, abort);
+    const host = {
+      gpu: undefined,
+      kind: 'browser' as const,
+      name: measured.adapter.host,
+      now: this.now,
+      pause: () => new Promise<void>((resolve) => this.yieldTurn(resolve)),
+    };
+    const watch = {
+      progress: (progress: Progress) => this.post({ id, progress }),
+      // Whoever waits for this call watches the time.
+      working: () => undefined,
+    };
+    try {
+      const value = await finishProfile(job, measured, host, watch, abort.signal);
+      return { ok: true, value: { ok: true, value } };
+    } catch (error) {
+      return { ok: true, value: { ok: false, fault: faultOf(error) } };
+    } finally {
+      this.cancels.delete(id);
+    }
   }
 
   private withKept<T>(uri: string, version: number, use: (kept: Kept) => T): WorkerReply<T> {

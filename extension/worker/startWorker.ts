@@ -1,10 +1,10 @@
 /** Starts the compiler as a worker thread of Node. */
 import { Worker } from 'node:worker_threads';
-import type { WorkerAnswer } from '../contracts/compiler';
+import type { WorkerMessage } from '../contracts/compiler';
 import type { StartWorker } from './port';
 
 export function threadStarter(script: string): StartWorker {
-  return ({ answer, ended }) => {
+  return ({ message: receive, ended }) => {
     const worker = new Worker(script, { name: 'fusion-lens-compiler' });
     let over = false;
     const end = (reason: string) => {
@@ -12,7 +12,7 @@ export function threadStarter(script: string): StartWorker {
       over = true;
       ended(reason);
     };
-    worker.on('message', (message: WorkerAnswer) => answer(message));
+    worker.on('message', (message: WorkerMessage) => receive(message));
     worker.on('messageerror', (error) => end(String(error)));
     worker.on('error', (error: Error) => end(error.stack ?? String(error)));
     worker.on('exit', (code) => end(`exit code ${code}`));

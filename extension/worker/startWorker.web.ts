@@ -2,7 +2,7 @@
  * Starts the compiler as a Web Worker. The script comes through `fetch` and a blob, because a worker
  * can't be started from another origin than the extension host's own.
  */
-import type { WorkerAnswer, WorkerCall } from '../contracts/compiler';
+import type { WorkerMessage, WorkerCall } from '../contracts/compiler';
 import type { StartWorker, WorkerEvents } from './port';
 
 export function webWorkerStarter(script: string): StartWorker {
@@ -52,7 +52,7 @@ async function start(
   const address = URL.createObjectURL(blob);
   const worker = new Worker(address, { name: 'fusion-lens-compiler' });
   URL.revokeObjectURL(address);
-  worker.onmessage = (event: MessageEvent<WorkerAnswer>) => events.answer(event.data);
+  worker.onmessage = (event: MessageEvent<WorkerMessage>) => events.message(event.data);
   worker.onerror = (event) => end(event.message);
   worker.onmessageerror = () => end('A message of the worker could not be read.');
   return worker;

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import * as vscode from 'vscode';
 import { forceFuse } from '../../extension/features/forceFuse';
 import { PANEL_TYPE } from '../../extension/webviewHost/graphViews';
-import { activate, closeEverything, freshLenses, openText, until, write } from './support';
+import {
+  activate,
+  closeEverything,
+  extensionId,
+  freshLenses,
+  openText,
+  until,
+  write,
+} from './support';
 
 const source = `input x: f32[64, 256]
 param w: f32[256, 256]
@@ -99,8 +107,10 @@ describe('the graph', () => {
 describe('commands', () => {
   it('are all there', async () => {
     await activate();
-    const { packageJSON } = vscode.extensions.getExtension('fusion-lens.fusion-lens') ?? {};
-    const { contributes } = packageJSON as { contributes: { commands: { command: string }[] } };
+    const extension = vscode.extensions.getExtension(extensionId);
+    const { contributes } = extension?.packageJSON as {
+      contributes: { commands: { command: string }[] };
+    };
     const registered = new Set(await vscode.commands.getCommands(true));
     for (const { command } of contributes.commands) assert.ok(registered.has(command), command);
   });

@@ -37,7 +37,9 @@ function startService() {
   const turns: (() => void)[] = [];
   const service = new CompilerService(
     compile,
-    (answer) => answers.push(answer),
+    (message) => {
+      if ('reply' in message) answers.push(message);
+    },
     (turn) => turns.push(turn),
     () => 0,
   );
@@ -162,9 +164,9 @@ describe('calls to the worker', () => {
     assert.ok(worker);
     assert.equal(workers.length, 1);
     assert.equal(worker.transfers, 1);
-    worker.events.answer({ id: 2, reply: { ok: true, value: undefined } });
-    worker.events.answer({ id: 1, reply: { ok: false, error: { kind: 'stale' } } });
-    worker.events.answer({ id: 99, reply: { ok: true, value: 0 } });
+    worker.events.message({ id: 2, reply: { ok: true, value: undefined } });
+    worker.events.message({ id: 1, reply: { ok: false, error: { kind: 'stale' } } });
+    worker.events.message({ id: 99, reply: { ok: true, value: 0 } });
     assert.deepEqual(await second, { ok: true, value: undefined });
     assert.deepEqual(await first, { ok: false, error: { kind: 'stale' } });
     client.dispose();
@@ -190,7 +192,7 @@ describe('calls to the worker', () => {
     assert.equal(workers.length, 2);
     // Late words of the one that has gone mean nothing.
     workers[0]?.events.ended('again');
-    workers[1]?.events.answer({ id: 3, reply: { ok: true, value: undefined } });
+    workers[1]?.events.message({ id: 3, reply: { ok: true, value: undefined } });
     assert.deepEqual(await again, { ok: true, value: undefined });
     assert.equal(crashes.length, 1);
     client.dispose();

@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ProfileResult, Runner, RunnerReply } from '../../../runner/core/types';
+import { toWire } from '../../../runner/core/wire';
 import { findNode } from '../../../extension/services/findNode';
 import { Measurements, timeOf } from '../../../extension/services/measurements';
 import { Profiler } from '../../../extension/services/profiler';
@@ -209,8 +210,8 @@ describe('runs in the page', () => {
       ['runInPage'],
     );
     jobs.progress(1, { stage: 'fused', done: 1, total: 2 });
-    jobs.done(7, { ok: true, value: 'of nobody' });
-    jobs.done(1, { ok: true, value: 'done' });
+    jobs.done(7, toWire({ ok: true, value: 'of nobody' }));
+    jobs.done(1, toWire({ ok: true, value: 'done' }));
     assert.deepEqual(await reply, { ok: true, value: 'done' });
     assert.deepEqual(progress, ['fused']);
   });
