@@ -28,17 +28,17 @@ interface Queries {
 }
 
 export class Clock {
-  /** Step of the timestamps, µs; 0 until measured, and where there are none. */
-  quantumUs = 0;
   private readonly queries: Queries[] = [];
-  private readings: bigint[] = [];
-  private calibrating = false;
+  /** Timestamps kept to find the clock's step. */
+  private readings: bigint[] | undefined;
 
   constructor(
     private readonly device: Device,
     private readonly host: Host,
     private readonly watch: Watch,
     private readonly signal: CancelSignal,
+    /** Step of the timestamps, µs; 0 where there are none. */
+    public quantumUs = 0,
   ) {}
 
   get timestamps(): boolean {
@@ -69,21 +69,28 @@ export class Clock {
     return (await this.wall(all)) / repeats;
   }
 
+  /** Measures the step of the timestamps, on empty passes. */
+  async findStep(): Promise<void> {
+    if (!this.timestamps) return;
+    this.readings = [];
+    const empty = new Array<() => void>(64).fill(() => undefined);
+    await this.passes(empty, []);
+    this.quantumUs = Number(quantumOf(this.readings)) / 1000;
+    this.readings = undefined;
+  }
+
   /**
-   * How often to repeat each dispatch, found by trying; measures the clock's step on the way.
-   * `measure` gives the time of one run of each at given repeats.
+   * How often to repeat each dispatch, found by trying. `measure` gives the time of one run of each
+   * at given repeats.
    */
   async repeatsFor(
     count: number,
     measure: (repeats: readonly number[]) => Promise<readonly number[]>,
   ): Promise<number[]> {
     let repeats = new Array<number>(count).fill(1);
-    this.calibrating = true;
     for (let round = 0; round < 8; round++) {
       throwIfCancelled(this.signal);
       const times = await measure(repeats);
-      if (this.timestamps && this.readings.length >= 4)
-        this.quantumUs = Number(quantumOf(this.readings)) / 1000;
       const target = this.timestamps ? STEPS * this.quantumUs : WALL_TARGET_US;
       let grew = false;
       repeats = repeats.map((r, i) => {
@@ -97,7 +104,6 @@ export class Clock {
       });
       if (!grew) break;
     }
-    this.calibrating = false;
     return repeats;
   }
 
@@ -142,7 +148,7 @@ export class Clock {
       await this.device.guard(queries.read.mapAsync(MAP_READ, 0, 16 * pairs));
       const stamps = new BigUint64Array(queries.read.getMappedRange(0, 16 * pairs).slice(0));
       queries.read.unmap();
-      if (this.calibrating) this.readings = [...this.readings, ...stamps].slice(-4096);
+      this.readings?.push(...stamps);
       for (let i = 0; i < pairs; i++) {
         const ns = Number((stamps[2 * i + 1] ?? 0n) - (stamps[2 * i] ?? 0n));
         // A clock that was reset in between gives nonsense.

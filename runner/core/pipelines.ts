@@ -14,7 +14,6 @@ export interface Pipeline {
 
 /** Compilations under way at a time: the driver uses a few threads for them. */
 const PARALLEL = 4;
-const EXPECTED_COMPILE_MS = 5000;
 const MAX_CACHED = 2000;
 
 export class PipelineCache {
@@ -35,7 +34,7 @@ export class PipelineCache {
       const batch = queue.slice(i, i + PARALLEL);
       const kernel = batch[0]?.[1].kernel;
       this.device.current = kernel;
-      watch.working(kernel, EXPECTED_COMPILE_MS);
+      watch.working(kernel, 0);
       watch.progress({
         stage: 'compile',
         done,

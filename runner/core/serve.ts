@@ -15,8 +15,6 @@ import type {
   RunOutput,
 } from './types';
 
-const OPEN_MS = 10_000;
-
 export class Server {
   private session: Session | undefined;
   private queue: Promise<unknown> = Promise.resolve();
@@ -76,7 +74,7 @@ export class Server {
       this.session.dispose();
       this.session = undefined;
     }
-    watch.working(undefined, OPEN_MS);
+    watch.working(undefined, 0);
     watch.progress({ stage: 'device', done: 0, total: 1 });
     this.session ??= await Session.open(this.host);
     return this.session;

@@ -42,12 +42,21 @@ export interface MeasuredProfile {
 
 const DEFAULT_SECONDS = 3;
 const DEFAULT_ITERATIONS = 200;
-/** What one dispatch is expected to take at most before anything is known about it, ms. */
-const EXPECTED_FIRST_MS = 1000;
+/** What a dispatch is expected to take before anything is known about it: then the watchdog's own time must do. */
+const EXPECTED_FIRST_MS = 0;
+
+const SILENT: Watch = { progress: () => undefined, working: () => undefined };
+const NEVER: CancelSignal = {
+  aborted: false,
+  addEventListener: () => undefined,
+  removeEventListener: () => undefined,
+};
 
 export class Session {
   private readonly pipelines: PipelineCache;
   private readonly pool: BufferPool;
+  /** Step of the GPU's clock. */
+  private stepUs = 0;
 
   private constructor(
     private readonly host: Host,
@@ -58,7 +67,16 @@ export class Session {
   }
 
   static async open(host: Host): Promise<Session> {
-    return new Session(host, await Device.open(host));
+    const device = await Device.open(host);
+    const session = new Session(host, device);
+    const clock = new Clock(device, host, SILENT, NEVER);
+    try {
+      await clock.findStep();
+    } finally {
+      clock.dispose();
+    }
+    session.stepUs = clock.quantumUs;
+    return session;
   }
 
   get lost(): boolean {
@@ -66,7 +84,7 @@ export class Session {
   }
 
   get adapter(): AdapterInfo {
-    return this.device.info;
+    return { ...this.device.info, timestampQuantumUs: this.stepUs };
   }
 
   dispose(): void {
@@ -86,7 +104,7 @@ export class Session {
     const source = new ContentSource(program, options, host);
     const values = new Set(program.values.keys());
     const memory = new JobMemory(device, this.pool, values);
-    const clock = new Clock(device, host, watch, signal);
+    const clock = new Clock(device, host, watch, signal, this.stepUs);
     try {
       const load = async (name: 'unfused' | 'fused'): Promise<Contestant> => ({
         which: name,
@@ -114,7 +132,7 @@ export class Session {
       const fusedTimes = times.get('fused');
       if (!unfusedTimes || !fusedTimes) throw new Error('a plan was not measured');
       return {
-        adapter: { ...device.info, timestampQuantumUs: clock.quantumUs },
+        adapter: this.adapter,
         unfused: unfusedTimes,
         fused: fusedTimes,
         rounds,

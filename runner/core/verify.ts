@@ -30,7 +30,6 @@ export interface StoredResults {
 
 /** Between two pauses for other events, ms. */
 const SLICE_MS = 100;
-const EXPECTED_STEP_MS = 5000;
 
 interface Compared {
   readonly errors: Errors;
@@ -80,13 +79,18 @@ export async function verify(
     }
     if (host.now() - since > SLICE_MS) {
       watch.progress({ stage: 'reference', done, total });
-      watch.working(undefined, EXPECTED_STEP_MS);
+      watch.working(undefined, 0);
       await host.pause();
       since = host.now();
     }
   }
 
-  const check = (spec: BufferSpec, name: string, which: 'fused' | 'unfused'): OutputCheck => {
+  const check = (
+    spec: BufferSpec,
+    name: string,
+    which: 'fused' | 'unfused',
+    shape: readonly number[] = spec.shape,
+  ): OutputCheck => {
     const value = valueOf(spec) ?? '';
     const mine = compared[which].get(value);
     const other = compared.unfused.get(value);
@@ -108,7 +112,7 @@ export async function verify(
         ? {}
         : {
             worst: {
-              index: unravel(at, spec.shape),
+              index: unravel(at, shape),
               got: numbers?.got ?? NaN,
               expected: numbers?.expected ?? NaN,
             },
@@ -131,7 +135,7 @@ export async function verify(
     const role = value === undefined ? undefined : program.values.get(value)?.role;
     // An output that is an input itself is right by definition.
     if (role !== undefined && role !== 'computed') return [trivial(o.name)];
-    return [check(spec, o.name, 'fused')];
+    return [check(spec, o.name, 'fused', o.shape)];
   });
   const all = [...outputs, ...kernels, ...wrongUnfused];
   return {

@@ -1,0 +1,46 @@
+/**
+ * Weights in files beside a model. The path comes from the model file, so it is not trusted: after
+ * following links it must stay inside the model's own folder.
+ */
+import { open, realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { fail, Faulted, type ExternalRequest } from '../core';
+
+export async function readExternal(request: ExternalRequest): Promise<Uint8Array> {
+  const { location, offset, length } = request;
+  const file = await contained(request);
+  const handle = await open(file, 'r');
+  try {
+    const { size } = await handle.stat();
+    if (offset < 0 || offset + length > size)
+      fail(
+        'BAD_INPUT',
+        `${location} has ${size} bytes; the model wants bytes ${offset} to ${offset + length} of it.`,
+      );
+    const bytes = new Uint8Array(length);
+    for (let at = 0; at < length;) {
+      const { bytesRead } = await handle.read(bytes, at, length - at, offset + at);
+      if (bytesRead === 0) fail('BAD_INPUT', `${location} ended while it was read.`);
+      at += bytesRead;
+    }
+    return bytes;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function contained({ folder, location }: ExternalRequest): Promise<string> {
+  try {
+    const root = await realpath(folder);
+    const file = await realpath(path.resolve(root, location));
+    const relative = path.relative(root, file);
+    if (relative === '' || relative.startsWith('..') || path.isAbsolute(relative))
+      fail('BAD_INPUT', `The model refers to ${location}, which is outside its folder: not read.`);
+    return file;
+  } catch (e) {
+    if (e instanceof Faulted) throw e;
+    return fail('BAD_INPUT', `The weights file ${location} can’t be read.`, {
+      advice: 'It belongs into the model’s folder.',
+    });
+  }
+}
