@@ -36,7 +36,11 @@ export function statementsOf(tokens: readonly Token[]): Token[][] {
     else if (t.kind === 'newline') {
       const first = current[0];
       if (!first) continue;
-      if (open.length === 0 || startsStatement(tokens, i + 1, first.column, open.at(-1))) finish();
+      if (
+        open.length === 0 ||
+        startsStatement(tokens, i + 1, first, current[current.length - 1], open.at(-1))
+      )
+        finish();
     } else if (t.kind === 'punctuation' && t.text === ';' && open.at(-1) !== '{') finish();
     else {
       if (t.kind === 'punctuation') {
@@ -51,13 +55,15 @@ export function statementsOf(tokens: readonly Token[]): Token[][] {
 
 /**
  * Whether the line at `i` must be a new statement although a bracket is open: it isn't indented
- * deeper, and is `input x`-like (two words in a row have no place in brackets), or `name = …` that neither closes the bracket nor goes on after a
- * comma (`f(x,` / `axis=1)` is one call, however it is indented).
+ * deeper than the statement's `first` token, and is `input x`-like (two words in a row have no place
+ * in brackets), or is `name = …` and neither follows a comma nor goes on to close the bracket
+ * (`f(x,` / `axis=1)` is one call, however it is indented).
  */
 function startsStatement(
   tokens: readonly Token[],
   i: number,
-  indent: number,
+  { column: indent }: Token,
+  previous: Token | undefined,
   bracket: string | undefined,
 ): boolean {
   const first = tokens[i];
@@ -67,6 +73,9 @@ function startsStatement(
   let j = i + 1;
   while (tokens[j]?.text === ',' && tokens[j + 1]?.kind === 'name') j += 2;
   if (tokens[j]?.text !== '=') return false;
+  const mayGoOn = previous?.text === ',' || OPEN.has(previous?.text ?? '');
+  // In braces stand settings, and a line end parts them: `workgroup = 128`.
+  if (!mayGoOn && bracket !== '{') return true;
   const valueAt = ++j;
   let depth = 0;
   for (; ; j++) {
@@ -76,7 +85,6 @@ function startsStatement(
     if (OPEN.has(t.text)) depth++;
     else if (CLOSE.has(t.text) && --depth < 0) return false;
   }
-  // In braces stand settings: `workgroup = 128`.
   if (bracket === '{' && j <= valueAt + 1) return false;
   return tokens[j - 1]?.text !== ',';
 }

@@ -240,6 +240,7 @@ export function isValidName(name: string): boolean {
     diagnostics.length === 0 &&
     first?.kind === 'name' &&
     end?.kind === 'end' &&
+    first.start === 0 &&
     first.end === name.length &&
     !['true', 'false', 'none', 'True', 'False', 'None', '_'].includes(name)
   );
