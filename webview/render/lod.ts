@@ -8,6 +8,7 @@
  *
  * The number of elements on the page is bounded whatever the graph's size.
  */
+import { textWidth } from './format';
 import type {
   Bounds,
   PlacedEdge,
@@ -71,7 +72,7 @@ export function chooseLabels(edges: readonly PlacedEdge[]): ReadonlySet<string> 
     .filter(({ labelled }) => labelled)
     .sort((a, b) => b.edge.bytes - a.edge.bytes || (a.id < b.id ? -1 : 1));
   for (const { id, edge, labelAt } of wanted) {
-    const width = edge.label.length * 5.6;
+    const width = textWidth(edge.label, 10.5) + 4;
     const box = { x: labelAt[0] - width / 2, y: labelAt[1] - 7, width, height: 14 };
     if (taken.some((other) => intersects(other, box))) continue;
     taken.push(box);

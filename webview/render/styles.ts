@@ -85,7 +85,7 @@ function geometry(style: MarkStyle): Record<string, string> {
     ...(style.italic ? { 'font-style': 'italic' } : {}),
     ...(style.anchor === undefined ? {} : { 'text-anchor': style.anchor }),
     ...(style.halo
-      ? { 'paint-order': 'stroke', 'stroke-width': '4', 'stroke-linejoin': 'round' }
+      ? { 'paint-order': 'stroke', 'stroke-width': '7', 'stroke-linejoin': 'round' }
       : {}),
   };
 }

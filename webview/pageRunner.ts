@@ -1,0 +1,71 @@
+/**
+ * Kernels on the page's own GPU, for hosts that have no Node to run them in. The runner is made when
+ * it is first asked for; each run is known by the host's number and can be cancelled. Outputs are
+ * handed back as they were stored: the host compares them with the reference, outside of the page.
+ */
+import type { HostToWebview, WebviewToHost } from '../extension/contracts/webview';
+import type { MeasuredProfile } from '../runner/core/session';
+import type {
+  CancelSignal,
+  ProfileJob,
+  Progress,
+  RunJob,
+  RunnerReply,
+  RunOutput,
+} from '../runner/core/types';
+import { fromWire, toWire } from '../runner/core/wire';
+
+type RunRequest = Extract<HostToWebview, { type: 'runInPage' }>;
+
+/** What the page needs of a runner. */
+export interface PageGpu {
+  measure(
+    job: ProfileJob,
+    onProgress: (progress: Progress) => void,
+    signal: CancelSignal,
+  ): Promise<RunnerReply<MeasuredProfile>>;
+  run(
+    job: RunJob,
+    onProgress: (progress: Progress) => void,
+    signal: CancelSignal,
+  ): Promise<RunnerReply<readonly RunOutput[]>>;
+}
+
+export class PageRunner {
+  private gpu: PageGpu | undefined;
+  private readonly running = new Map<number, AbortController>();
+
+  constructor(
+    private readonly makeGpu: () => PageGpu,
+    private readonly post: (message: WebviewToHost) => void,
+  ) {}
+
+  run(request: RunRequest): void {
+    void this.start(request);
+  }
+
+  cancel(id: number): void {
+    this.running.get(id)?.abort();
+  }
+
+  private async start({ id, kind, wire }: RunRequest): Promise<void> {
+    const cancel = new AbortController();
+    this.running.set(id, cancel);
+    const onProgress = (progress: Progress): void =>
+      this.post({ type: 'pageProgress', id, progress });
+    let reply: RunnerReply<unknown>;
+    try {
+      const gpu = (this.gpu ??= this.makeGpu());
+      const job = fromWire(wire);
+      // The host sends what it says it sends: both ends are of one build.
+      reply =
+        kind === 'profile'
+          ? await gpu.measure(job as ProfileJob, onProgress, cancel.signal)
+          : await gpu.run(job as RunJob, onProgress, cancel.signal);
+    } catch (error) {
+      reply = { ok: false, fault: { code: 'INTERNAL', message: String(error) } };
+    }
+    this.running.delete(id);
+    this.post({ type: 'pageDone', id, wire: toWire(reply) });
+  }
+}

@@ -1,0 +1,272 @@
+/** The whole graph at a glance: what fusion gains, what was measured, and where the time goes. */
+import type { KernelView } from '../../../compiler/result';
+import type { OutputCheck } from '../../../runner/core/types';
+import type { Pattern } from '../../../compiler/fusion/verdicts';
+import { formatBytes, formatFactor, formatNumber, formatUs, plural } from '../../render/format';
+import { isOff } from '../../render/graphIndex';
+import { PATTERN_MEANING, PATTERNS } from '../../render/patterns';
+import { h, table, type Column } from '../dom';
+import { glyph } from '../glyph';
+import { roofline } from '../roofline';
+import { facts, section, type DetailsContext } from './context';
+
+export function overview(context: DetailsContext): HTMLElement {
+  const { index, times } = context;
+  const { graph, before, after, device, expectations, diagnostics, runnable, file } = index.result;
+  const profile = times?.profile;
+  const bytes = (plan: typeof before) => plan.bytesRead + plan.bytesWritten;
+  const gain = after.estimatedUs > 0 ? before.estimatedUs / after.estimatedUs : NaN;
+  const faults = diagnostics.filter(
+    ({ severity }) => severity === 'error' || severity === 'warning',
+  );
+  return h(
+    'div',
+    { class: 'details-page overview' },
+    h('h2', {}, graph.name || file),
+    h(
+      'div',
+      { class: 'tiles' },
+      tile(
+        'Kernels',
+        `${before.kernels.length} → ${after.kernels.length}`,
+        plural(graph.nodes.length, 'op'),
+      ),
+      tile(
+        'Memory traffic',
+        `${formatBytes(bytes(before))} → ${formatBytes(bytes(after))}`,
+        shareText(bytes(after), bytes(before)),
+      ),
+      profile
+        ? tile(
+            'Measured',
+            formatFactor(profile.speedup),
+            `${formatUs(profile.unfused.wallUs)} → ${formatUs(profile.fused.wallUs)}`,
+          )
+        : tile(
+            'Predicted',
+            formatFactor(gain),
+            `${formatUs(before.estimatedUs)} → ${formatUs(after.estimatedUs)}`,
+          ),
+      tile('Peak memory', formatBytes(after.peakBytes), `${formatBytes(before.peakBytes)} before`),
+    ),
+    runnable.ok ? undefined : h('p', { class: 'warning' }, runnable.reason),
+    faults.length > 0
+      ? section(
+          'Problems',
+          h(
+            'ul',
+            {},
+            ...faults
+              .slice(0, 20)
+              .map(({ code, message }) => h('li', {}, h('code', {}, code), ` ${message}`)),
+          ),
+        )
+      : undefined,
+    expectations.length > 0
+      ? section(
+          'Expectations',
+          h(
+            'ul',
+            { class: 'checks' },
+            ...expectations.map(({ text, held, actual }) =>
+              h(
+                'li',
+                { class: held ? 'ok' : 'bad' },
+                held ? '✓ ' : '✕ ',
+                h('code', {}, text),
+                held ? '' : ` – ${actual}`,
+              ),
+            ),
+          ),
+        )
+      : undefined,
+    section('Adapter', adapter(context, gain)),
+    profile ? verification(profile.verification.ok, profile.verification.outputs) : undefined,
+    section('Kernels by time', kernelTable(context)),
+    section(
+      'Roofline',
+      roofline(after.kernels, device, times, undefined, (kernel) =>
+        context.select({ kind: 'kernel', kernel }),
+      ),
+    ),
+    section('Signs', legend(after.kernels)),
+  );
+}
+
+function tile(title: string, value: string, note: string): HTMLElement {
+  return h(
+    'div',
+    { class: 'tile' },
+    h('span', { class: 'tile-title' }, title),
+    h('span', { class: 'tile-value' }, value),
+    h('span', { class: 'tile-note' }, note),
+  );
+}
+
+function shareText(part: number, whole: number): string {
+  return whole > 0 ? `${((part / whole) * 100).toFixed(0)} % of before` : '';
+}
+
+function adapter(context: DetailsContext, gain: number): HTMLElement {
+  const { device } = context.index.result;
+  const profile = context.times?.profile;
+  const info = profile?.adapter;
+  const software = info?.software ?? device.software;
+  const quantum = info?.timestampQuantumUs ?? 0;
+  return h(
+    'div',
+    {},
+    software
+      ? h(
+          'p',
+          { class: 'warning' },
+          'Software adapter: a CPU computes what a GPU would. Its times say little about one.',
+        )
+      : undefined,
+    facts([
+      ['Device', info ? info.description || `${info.vendor} ${info.architecture}` : device.name],
+      [
+        'Machine',
+        info
+          ? `${info.host}, ${info.runner === 'node' ? 'Dawn in Node' : 'navigator.gpu of the panel'}`
+          : '',
+      ],
+      [
+        'Model',
+        `${formatNumber(device.bytesPerUs / 1000)} GB/s, ${formatNumber(device.flopsPerUs / 1000)} GFLOP/s, ${formatUs(device.launchUs)} a launch (${device.source})`,
+      ],
+      ['Predicted', profile ? formatFactor(gain) : ''],
+      [
+        'Clock',
+        info
+          ? quantum > 0
+            ? `steps of ${formatUs(quantum)}`
+            : 'no GPU timestamps: wall time'
+          : '',
+      ],
+      [
+        'Runs',
+        profile
+          ? `${profile.iterations} repeats, pipelines compiled in ${formatNumber(profile.compileMs)} ms`
+          : '',
+      ],
+    ]),
+    ...(profile?.notes ?? []).map((note) => h('p', { class: 'hint' }, note)),
+  );
+}
+
+function verification(ok: boolean, outputs: readonly OutputCheck[]): HTMLElement {
+  const columns: readonly Column<OutputCheck>[] = [
+    { title: 'Output', cell: ({ name }) => name || '(unnamed)', key: ({ name }) => name },
+    {
+      title: 'Fused',
+      cell: (o) => formatNumber(o.maxRelErr),
+      key: (o) => o.maxRelErr,
+      number: true,
+    },
+    {
+      title: 'Unfused',
+      cell: (o) => formatNumber(o.unfusedMaxRelErr),
+      key: (o) => o.unfusedMaxRelErr,
+      number: true,
+    },
+    {
+      title: 'Limit',
+      cell: (o) => formatNumber(o.tolerance),
+      key: (o) => o.tolerance,
+      number: true,
+    },
+    { title: 'Holds', cell: (o) => (o.ok ? '✓' : `✕${worst(o)}`), key: (o) => (o.ok ? 1 : 0) },
+  ];
+  return section(
+    'Verification',
+    h(
+      'p',
+      { class: ok ? 'ok' : 'bad' },
+      ok
+        ? '✓ Every output agrees with the float64 reference.'
+        : '✕ Not every output agrees with the float64 reference.',
+    ),
+    table('Greatest relative error per output', columns, outputs, {
+      rowClass: (o) => (o.ok ? '' : 'bad'),
+    }),
+  );
+}
+
+function worst({ worst }: OutputCheck): string {
+  return worst
+    ? ` at [${worst.index.join(', ')}]: ${formatNumber(worst.got)} for ${formatNumber(worst.expected)}`
+    : '';
+}
+
+function kernelTable(context: DetailsContext): HTMLElement {
+  const { times } = context;
+  const { kernels } = context.index.result.after;
+  const bytes = (k: KernelView): number => k.bytesRead + k.bytesWritten;
+  const columns: readonly Column<KernelView>[] = [
+    { title: 'Kernel', cell: ({ id }) => id, key: ({ id }) => Number(id.slice(1)) || 0 },
+    {
+      title: 'Ops',
+      cell: ({ label, pattern }) =>
+        h('span', { class: 'clip', title: label }, glyph(pattern), ` ${label}`),
+      key: ({ label }) => label,
+    },
+    { title: 'Bytes', cell: (k) => formatBytes(bytes(k)), key: bytes, number: true },
+    {
+      title: 'Pred.',
+      cell: (k) => formatUs(k.estimatedUs),
+      key: (k) => k.estimatedUs,
+      number: true,
+    },
+    ...(times
+      ? [
+          {
+            title: 'Meas.',
+            number: true,
+            key: (k: KernelView) => times.of(k)?.medianUs ?? -1,
+            cell: (k: KernelView) => {
+              const time = times.of(k);
+              if (!time) return '–';
+              const off = isOff(k.estimatedUs, time.medianUs);
+              return off
+                ? h(
+                    'span',
+                    { class: 'off', title: 'The model is off by more than 2×.' },
+                    `▲ ${formatUs(time.medianUs)}`,
+                  )
+                : formatUs(time.medianUs);
+            },
+          },
+        ]
+      : []),
+  ];
+  return table('Kernels after fusion', columns, kernels, {
+    sort: { column: times ? 4 : 3, down: true },
+    onRow: ({ id }) => context.select({ kind: 'kernel', kernel: id }),
+    most: 100,
+  });
+}
+
+function legend(kernels: readonly KernelView[]): HTMLElement {
+  const used = new Set<Pattern>(kernels.map(({ pattern }) => pattern));
+  return h(
+    'ul',
+    { class: 'legend' },
+    ...PATTERNS.filter((pattern) => used.has(pattern)).map((pattern) =>
+      h('li', {}, glyph(pattern), h('b', {}, ` ${pattern}`), ` ${PATTERN_MEANING[pattern]}`),
+    ),
+    h(
+      'li',
+      {},
+      h('span', { class: 'sample sample-memory' }),
+      ' goes through memory: the wider, the more bytes',
+    ),
+    h('li', {}, h('span', { class: 'sample sample-free' }), ' stays in registers: free'),
+    h(
+      'li',
+      {},
+      h('span', { class: 'sample sample-rejected' }),
+      ' could not be fused, or would not pay: click it',
+    ),
+  );
+}

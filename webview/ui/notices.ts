@@ -1,0 +1,60 @@
+/** Lines above the drawing that say what a person must know about what they see. */
+import { OFF_FACTOR } from '../render/graphIndex';
+import type { State } from '../state/state';
+import { progressRing } from './components';
+import { h, link } from './dom';
+
+export interface NoticeEvents {
+  readonly profile: () => void;
+  readonly dismiss: () => void;
+}
+
+/** `faults` are those of the page itself. */
+export function notices(
+  state: State,
+  faults: readonly string[],
+  events: NoticeEvents,
+): readonly HTMLElement[] {
+  const shown: HTMLElement[] = [];
+  const add = (kind: 'info' | 'warning' | 'error', ...children: (Node | string)[]): void => {
+    shown.push(h('div', { class: `notice notice-${kind}` }, ...children));
+  };
+  if (state.busy !== undefined)
+    add(
+      'info',
+      progressRing('Compiling'),
+      h('span', {}, `${state.busy} The graph shown is that of the text before.`),
+    );
+  else if (state.unavailable !== undefined && state.index)
+    add('error', `${state.unavailable} The graph shown is the last that could be read.`);
+  else if (state.stale) add('warning', 'The graph is older than the text.');
+  if (!state.trusted)
+    add(
+      'info',
+      'Restricted Mode: the graph is analysed and shown, but nothing runs on the GPU until you trust this workspace.',
+    );
+  if (state.profile.kind === 'failed' && state.profile.fault.code !== 'CANCELLED') {
+    const { code, message, kernel, advice } = state.profile.fault;
+    add(
+      'error',
+      h('code', {}, code),
+      h('span', {}, ` ${message}${kernel === undefined ? '' : ` (kernel ${kernel})`}`),
+      ...(advice === undefined ? [] : [h('span', { class: 'advice' }, ` ${advice}`)]),
+      ' ',
+      link('Try again', events.profile),
+    );
+  }
+  const profile = state.times?.profile;
+  if (profile && !profile.verification.ok && profile.verification.outputs.length > 0)
+    add(
+      'error',
+      'An output disagrees with the float64 reference: see Verification in the overview.',
+    );
+  if (profile?.adapter.software)
+    add(
+      'info',
+      `Times are of ${profile.adapter.description || 'a software adapter'}, a CPU that stands in for a GPU; predictions may be off by more than ${OFF_FACTOR}×.`,
+    );
+  for (const fault of faults) add('error', fault, ' ', link('Dismiss', events.dismiss));
+  return shown;
+}
