@@ -84,20 +84,22 @@ export class Grouping {
     const out: ValueId[] = [];
     for (const m of members) {
       const v = this.compute(m).value;
-      const needed = this.stored.has(v) || (this.readers[m] ?? []).some((r) => !inside.has(r) || this.readOutside(m, r, inside));
-      if (needed) out.push(v);
+      if (this.stored.has(v) || (this.readers[m] ?? []).some((r) => this.readsFromMemory(m, r, inside))) out.push(v);
     }
     return out;
   }
 
-  /** A reader inside the set may also be a member of a group that lacks what it reads. */
-  private readOutside(m: number, reader: number, inside: ReadonlySet<number>): boolean {
+  /** Whether `reader`, in any group it is in, lacks a copy of `m` beside it. */
+  private readsFromMemory(m: number, reader: number, inside: ReadonlySet<number>): boolean {
+    const own = this.homes[m];
     const homes = this.homes[reader];
-    if (!homes || homes.size <= 1) return false;
+    if (!own || !homes) return false;
+    if (own.size <= 1 && homes.size <= 1) return !inside.has(reader);
     for (const h of homes) {
-      const g = this.groups.get(h);
-      if (!g || g.members.every((x) => inside.has(x))) continue;
-      if (!g.members.includes(m)) return true;
+      if (own.has(h)) continue;
+      // A group that is part of the set has the set's copy.
+      if (inside.has(reader) && this.group(h).members.every((x) => inside.has(x))) continue;
+      return true;
     }
     return false;
   }
