@@ -9,6 +9,7 @@ import { spread } from './convolution';
 import type { FuseForm, LowerContext, LTensor, OpDef } from './op';
 import {
   at,
+  atMost,
   below,
   both,
   clamp,
@@ -133,13 +134,14 @@ function lowerGridSample(ctx: LowerContext): LTensor {
   const mode = gridMode(ctx);
   const acc = wide(x.dtype) === 'f64' ? 'f64' : 'f32';
   const shape = [at(x.shape, 0), at(x.shape, 1), ...grid.shape.slice(1, -1)];
+  /** The coordinate along spatial dim d; the grid names the last one first. */
+  const coordinateAt = (where: readonly IndexExpr[], d: number): Expr =>
+    denormalise(cast(grid.at([...where, I.num(dims - 1 - d)]), acc), at(axes, d));
+  const heavy = mode !== 'nearest' && (mode === 'cubic' || padding === 'reflection');
+  const stored = heavy ? storePositions(ctx, grid, axes, mode, acc, coordinateAt) : undefined;
   return ctx.pointwise(shape, x.dtype, (index) => {
     const [n, c] = [at(index, 0), at(index, 1)];
-    // The grid names the last spatial dim first.
-    const raw = axes.map((a, d) => {
-      const g = cast(grid.at([n, ...index.slice(2), I.num(dims - 1 - d)]), acc);
-      return denormalise(g, a);
-    });
+    const raw = axes.map((_, d) => coordinateAt([n, ...index.slice(2)], d));
     const read = (where: readonly IndexExpr[]): Expr => cast(x.at([n, c, ...where]), acc);
     if (mode === 'nearest') {
       const pixels = axes.map((a, d) => pixel(padCoordinate(nearestPixel(at(raw, d), dims), a), a));
@@ -148,8 +150,79 @@ function lowerGridSample(ctx: LowerContext): LTensor {
       const kept = conds.length === 0 ? value : select(conds.reduce(both), value, constant(0, acc));
       return cast(kept, x.dtype);
     }
-    const perDim = axes.map((a, d) => neighbours(padCoordinate(at(raw, d), a), a, mode));
+    const perDim = axes.map((a, d) =>
+      stored
+        ? storedNeighbours(stored, [n, ...index.slice(2)], d, a, mode)
+        : neighbours(padCoordinate(at(raw, d), a), a, mode),
+    );
     return cast(blend(perDim, read), x.dtype);
+  });
+}
+
+/** Padded coordinates, and the pixel of each tap, per grid point and spatial dim. */
+interface StoredPositions {
+  readonly coordinates: LTensor;
+  readonly pixels: LTensor;
+}
+
+/**
+ * Positions that take much arithmetic are computed once per grid point, not once per channel and
+ * neighbour. Pixels outside are stored as -1.
+ */
+function storePositions(
+  ctx: LowerContext,
+  grid: LTensor,
+  axes: readonly GridAxis[],
+  mode: 'linear' | 'cubic',
+  dtype: Expr['dtype'],
+  coordinateAt: (where: readonly IndexExpr[], d: number) => Expr,
+): StoredPositions {
+  const lead = grid.shape.slice(0, -1);
+  const dims = axes.length;
+  /** One of the dims' expressions, by an index that says which. */
+  const perDim = (d: IndexExpr, of: (d: number) => Expr): Expr =>
+    axes
+      .slice(0, -1)
+      .reduceRight<Expr>(
+        (rest, _, i) => when([{ index: d, lo: I.num(i), hi: I.num(i + 1) }], of(i), rest),
+        of(dims - 1),
+      );
+  const coordinates = ctx.pointwise([...lead, dims], dtype, (index) =>
+    perDim(at(index, lead.length), (d) =>
+      padCoordinate(coordinateAt(index.slice(0, lead.length), d), at(axes, d)),
+    ),
+  );
+  const [first, taps] = mode === 'linear' ? [0, 2] : [-1, 4];
+  const pixels = ctx.pointwise([...lead, dims, taps], 'i32', (index) => {
+    const where = index.slice(0, lead.length + 1);
+    const base = unary('floor', coordinates.at(where));
+    const p = plus(base, indexValue(I.add(at(index, lead.length + 1), first), dtype));
+    return perDim(at(index, lead.length), (d) => {
+      const a = at(axes, d);
+      if (a.padding === 'zeros') {
+        return select(inside(p, a.extent), cast(p, 'i32'), constant(-1, 'i32'));
+      }
+      const whole = a.padding === 'reflection' ? reflect(p, a) : p;
+      return clamp(cast(whole, 'i32'), 0, sizeAs(I.sub(a.extent, 1), 'i32'));
+    });
+  });
+  return { coordinates, pixels };
+}
+
+function storedNeighbours(
+  s: StoredPositions,
+  where: readonly IndexExpr[],
+  d: number,
+  a: GridAxis,
+  mode: 'linear' | 'cubic',
+): Neighbour[] {
+  const x = s.coordinates.at([...where, I.num(d)]);
+  const t = minus(x, unary('floor', x));
+  const weights = mode === 'linear' ? [minus(1, t), t] : cubicWeights(t);
+  return weights.map((weight, k) => {
+    const p = s.pixels.at([...where, I.num(d), I.num(k)]);
+    const neighbour = { index: clampedIndex(p, a.extent), weight };
+    return a.padding === 'zeros' ? { ...neighbour, valid: atMost(0, p) } : neighbour;
   });
 }
 
