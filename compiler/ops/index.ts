@@ -9,6 +9,7 @@ import { slicingOps } from './slicing';
 import { joiningOps } from './joining';
 import { creationOps } from './creation';
 import { reductionOps } from './reductions';
+import { softmaxOps } from './softmax';
 import { normalizationOps } from './normalization';
 import { lossOps } from './losses';
 import { contractionOps } from './contractions';
@@ -33,6 +34,7 @@ export const OPS: readonly OpDef[] = [
   ...joiningOps,
   ...creationOps,
   ...reductionOps,
+  ...softmaxOps,
   ...normalizationOps,
   ...lossOps,
   ...contractionOps,

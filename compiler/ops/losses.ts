@@ -8,10 +8,10 @@
 import { type DType, isFloat } from '../graph/dtype';
 import { binary, cast, constant, type Expr, select, unary } from '../ir/expr';
 import { type Dim, type IndexExpr, num, printShape } from '../ir/indexExpr';
-import { logSoftmaxOver } from './normalization';
 import type { FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
 import { clampedIndex, requireShape } from './products';
 import { extentOf, meanOver, reduceOver } from './reductions';
+import { logSoftmaxOver } from './softmax';
 import {
   broadcastShapes,
   atBroadcast,

@@ -1,12 +1,11 @@
 /**
- * Normalisations, made of reductions and elementwise bodies: softmax and its kin, and everything
- * that subtracts a mean and divides by a deviation. Losses are in losses.ts.
+ * Normalisations, made of reductions and elementwise bodies: what subtracts a mean, divides by a
+ * deviation or a norm, and scales and shifts. Softmax is in softmax.ts.
  *
- * All of them calculate in f32 (f64 for f64) and round once, at the end. Softmax subtracts the row's
- * maximum; variances are means of squared deviations.
+ * All of them calculate in f32 (f64 for f64) and round once, at the end. Variances are means of
+ * squared deviations.
  */
-import type { DType } from '../graph/dtype';
-import { binary, cast, constant, type Expr, indexValue, select, unary, when } from '../ir/expr';
+import { binary, cast, constant, type Expr, select, unary, when } from '../ir/expr';
 import {
   add,
   constOf,
@@ -16,7 +15,6 @@ import {
   type IndexExpr,
   isConst,
   mod,
-  mul,
   num,
   printIndex,
   printShape,
@@ -31,7 +29,6 @@ import {
   checkAxes,
   computeFloat,
   countAs,
-  dtypeAttr,
   floatResult,
   fromOnnx,
   greatest,
@@ -59,118 +56,6 @@ import {
 
 const X = tensorParam('input', 'x', 'self');
 const EPS = (fallback: number): FuseParam => optionalParam('eps', 'float', fallback, 'epsilon');
-
-// ---------------------------------------------------------------------------------------------
-// Softmax and its kin
-
-/** The rows of a softmax: an axis of x, or (before opset 13) all dims from it on, as one. */
-function rowsOf(ctx: LowerContext, x: LTensor, fallback: number): Extent {
-  const rank = x.shape.length;
-  if (rank === 0) return extentOf(x, [], true);
-  if (!ctx.bool('flatten2d', false))
-    return extentOf(x, [ctx.axis(ctx.int('axis', fallback), rank)], true);
-  const given = ctx.int('axis', 1);
-  const axis = given === rank ? rank : ctx.axis(given, rank);
-  return extentOf(
-    x,
-    x.shape.flatMap((_, i) => (i >= axis ? [i] : [])),
-    true,
-  );
-}
-
-/** x less its row's maximum, in floats. */
-function shifted(e: Extent, max: LTensor, x: Expr, index: readonly IndexExpr[]): Expr {
-  return minus(cast(x, max.dtype), max.at(e.place(index)));
-}
-
-/** e^x over its sum along the rows of the extent. */
-export function softmaxOver(ctx: LowerContext, e: Extent, dtype: DType): LTensor {
-  const t = computeFloat(e.x.dtype);
-  const max = reduceOver(ctx, e, 'max', (x) => cast(x, t));
-  const exp = ctx.pointwise(e.x.shape, t, (index) =>
-    unary('exp', shifted(e, max, e.x.at(index), index)),
-  );
-  const rows: Extent = { ...e, x: exp };
-  const sum = reduceOver(ctx, rows, 'sum', (x) => x);
-  return ctx.pointwise(e.x.shape, dtype, (index) =>
-    cast(over(exp.at(index), sum.at(e.place(index))), dtype),
-  );
-}
-
-/** x less the logarithm of the sum of e^x along the rows of the extent. */
-export function logSoftmaxOver(ctx: LowerContext, e: Extent, dtype: DType): LTensor {
-  const t = computeFloat(e.x.dtype);
-  const max = reduceOver(ctx, e, 'max', (x) => cast(x, t));
-  const sum = reduceOver(ctx, e, 'sum', (x, index) => unary('exp', shifted(e, max, x, index)));
-  return ctx.pointwise(e.x.shape, dtype, (index) => {
-    const log = unary('log', sum.at(e.place(index)));
-    return cast(minus(shifted(e, max, e.x.at(index), index), log), dtype);
-  });
-}
-
-/** 1 at the row's first maximum, 0 elsewhere. */
-function hardmax(ctx: LowerContext): LTensor {
-  const x = ctx.input(0);
-  const e = rowsOf(ctx, x, -1);
-  const best = reduceOver(ctx, e, { kind: 'argmax', last: false }, (v) => v, 'i32');
-  return ctx.pointwise(x.shape, x.dtype, (index) => {
-    let place: IndexExpr = num(0);
-    e.axes.forEach((a, k) => (place = add(mul(place, e.over[k] ?? 1), index[a] ?? 0)));
-    const hit = binary('eq', indexValue(place, 'i32'), best.at(e.place(index)));
-    return select(hit, constant(1, x.dtype), constant(0, x.dtype));
-  });
-}
-
-const SOFTMAX_PARAMS = [X, axisParam(-1), optionalParam('dtype', 'dtype')];
-
-function softmaxDtype(ctx: LowerContext, x: LTensor): DType {
-  return dtypeAttr(ctx, 'dtype', floatResult(x.dtype));
-}
-
-const softmaxOps: readonly OpDef[] = [
-  {
-    name: 'softmax',
-    onnx: ['Softmax'],
-    fuse: [{ names: ['softmax'], params: SOFTMAX_PARAMS, doc: 'e^x over its sum along the axis' }],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      return softmaxOver(ctx, rowsOf(ctx, x, -1), softmaxDtype(ctx, x));
-    },
-  },
-  {
-    name: 'softmin',
-    fuse: [{ names: ['softmin'], params: SOFTMAX_PARAMS, doc: 'softmax of -x' }],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      const t = computeFloat(x.dtype);
-      const negated = ctx.pointwise(x.shape, t, (index) => unary('neg', cast(x.at(index), t)));
-      return softmaxOver(ctx, rowsOf(ctx, negated, -1), softmaxDtype(ctx, x));
-    },
-  },
-  {
-    name: 'log_softmax',
-    onnx: ['LogSoftmax'],
-    fuse: [
-      { names: ['log_softmax', 'logsoftmax'], params: SOFTMAX_PARAMS, doc: 'log(softmax(x))' },
-    ],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      return logSoftmaxOver(ctx, rowsOf(ctx, x, -1), softmaxDtype(ctx, x));
-    },
-  },
-  {
-    name: 'hardmax',
-    onnx: ['Hardmax'],
-    fuse: [
-      {
-        names: ['hardmax'],
-        params: [X, axisParam(-1)],
-        doc: '1 at the first maximum along the axis',
-      },
-    ],
-    lower: hardmax,
-  },
-];
 
 // ---------------------------------------------------------------------------------------------
 // Centre and scale
@@ -249,42 +134,99 @@ function mayEqual(a: Dim, b: Dim): boolean {
   return same(a, b) || constOf(a) === undefined || constOf(b) === undefined;
 }
 
-function layerNorm(ctx: LowerContext): readonly LTensor[] {
-  const x = ctx.input(0);
-  const scale = ctx.arity > 1 ? ctx.optional(1) : undefined;
-  const bias = ctx.arity > 2 ? ctx.optional(2) : undefined;
+interface Trailing {
+  readonly x: LTensor;
+  readonly axes: readonly number[];
+  readonly scale: LTensor | undefined;
+  readonly bias: LTensor | undefined;
+}
+
+function layerNormOf(ctx: LowerContext, p: Trailing): { y: LTensor; norm: Normalised } {
+  const { x, scale, bias } = p;
   checkScale(ctx, x, scale, 'weight');
   checkScale(ctx, x, bias, 'bias');
-  const e = extentOf(x, trailingAxes(ctx, x), true);
-  const n = normalise(ctx, e, ctx.float('epsilon', 1e-5));
+  const norm = normalise(ctx, extentOf(x, p.axes, true), ctx.float('epsilon', 1e-5));
   const dtype = floatResult(x.dtype);
   const y = ctx.pointwise(x.shape, dtype, (index) =>
     cast(
-      affine(n.at(index), scale && atBroadcast(scale, index), bias && atBroadcast(bias, index)),
+      affine(norm.at(index), scale && atBroadcast(scale, index), bias && atBroadcast(bias, index)),
       dtype,
     ),
   );
-  return [y, n.mean, n.inverse].slice(0, Math.max(1, ctx.node.results.length));
+  return { y, norm };
 }
 
-function rmsNorm(ctx: LowerContext): LTensor {
-  const x = ctx.input(0);
-  const scale = ctx.arity > 1 ? ctx.optional(1) : undefined;
+function rmsNormOf(ctx: LowerContext, p: Trailing): { y: LTensor; inverse: LTensor } {
+  const { x, scale } = p;
   checkScale(ctx, x, scale, 'weight');
-  const e = extentOf(x, trailingAxes(ctx, x), true);
+  const e = extentOf(x, p.axes, true);
   const t = computeFloat(x.dtype);
+  const eps = constant(ctx.float('epsilon', 1e-5), t);
   const sum = reduceOver(ctx, e, 'sum', (v) => times(cast(v, t), cast(v, t)));
   const inverse = ctx.pointwise(e.shape, t, (index) =>
-    unary(
-      'rsqrt',
-      plus(over(sum.at(index), countAs(e.over, t)), constant(ctx.float('epsilon', 1e-5), t)),
-    ),
+    unary('rsqrt', plus(over(sum.at(index), countAs(e.over, t)), eps)),
   );
   const dtype = floatResult(x.dtype);
-  return ctx.pointwise(x.shape, dtype, (index) => {
+  const y = ctx.pointwise(x.shape, dtype, (index) => {
     const v = times(cast(x.at(index), t), inverse.at(e.place(index)));
     return cast(affine(v, scale && atBroadcast(scale, index), undefined), dtype);
   });
+  return { y, inverse };
+}
+
+function operand(ctx: LowerContext, i: number): LTensor | undefined {
+  return i < ctx.arity ? ctx.optional(i) : undefined;
+}
+
+/** The results that the node names, of those that the op has. */
+function named(ctx: LowerContext, results: readonly LTensor[]): readonly LTensor[] {
+  return results.slice(0, Math.max(1, ctx.node.results.length));
+}
+
+function layerNorm(ctx: LowerContext): readonly LTensor[] {
+  const x = ctx.input(0);
+  const axes = trailingAxes(ctx, x);
+  const { y, norm } = layerNormOf(ctx, {
+    x,
+    axes,
+    scale: operand(ctx, 1),
+    bias: operand(ctx, 2),
+  });
+  return named(ctx, [y, norm.mean, norm.inverse]);
+}
+
+function rmsNorm(ctx: LowerContext): readonly LTensor[] {
+  const x = ctx.input(0);
+  const axes = trailingAxes(ctx, x);
+  const { y, inverse } = rmsNormOf(ctx, { x, axes, scale: operand(ctx, 1), bias: undefined });
+  return named(ctx, [y, inverse]);
+}
+
+/** ONNX Runtime's fused residual: a norm of input + skip + bias over the last dim, and the sum itself. */
+function skipNorm(ctx: LowerContext, rms: boolean): readonly LTensor[] {
+  const x = ctx.input(0);
+  const skip = ctx.input(1);
+  const bias = operand(ctx, rms ? 3 : 4);
+  checkScale(ctx, x, skip, 'skip');
+  checkScale(ctx, x, bias, 'bias');
+  const t = computeFloat(x.dtype);
+  const sum = ctx.pointwise(x.shape, x.dtype, (index) => {
+    const both = plus(cast(x.at(index), t), cast(atBroadcast(skip, index), t));
+    return cast(bias ? plus(both, cast(atBroadcast(bias, index), t)) : both, x.dtype);
+  });
+  const p: Trailing = {
+    x: sum,
+    axes: [ctx.axis(-1, x.shape.length)],
+    scale: operand(ctx, 2),
+    bias: rms ? undefined : operand(ctx, 3),
+  };
+  if (rms) {
+    const { y, inverse } = rmsNormOf(ctx, p);
+    const mean = meanOver(ctx, extentOf(sum, p.axes, true));
+    return named(ctx, [y, mean, inverse, sum]);
+  }
+  const { y, norm } = layerNormOf(ctx, p);
+  return named(ctx, [y, norm.mean, norm.inverse, sum]);
 }
 
 /** Rank and channels of [N, C, …]. */
@@ -316,8 +258,8 @@ function groupNorm(ctx: LowerContext): LTensor {
       'SHAPE_MISMATCH',
       `${printIndex(channels)} channels of ${printShape(x.shape)} can't be split into ${groups} equal groups`,
     );
-  const scale = ctx.arity > 1 ? ctx.optional(1) : undefined;
-  const bias = ctx.arity > 2 ? ctx.optional(2) : undefined;
+  const scale = operand(ctx, 1);
+  const bias = operand(ctx, 2);
   // Until opset 21 scale and bias were per group.
   const byGroup = fromOnnx(ctx) && ctx.int('opset') < 21;
   perChannel(ctx, scale, byGroup ? num(groups) : channels, 'weight');
@@ -343,8 +285,8 @@ function groupNorm(ctx: LowerContext): LTensor {
 function instanceNorm(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const channels = channelsOf(ctx, x);
-  const scale = ctx.arity > 1 ? ctx.optional(1) : undefined;
-  const bias = ctx.arity > 2 ? ctx.optional(2) : undefined;
+  const scale = operand(ctx, 1);
+  const bias = operand(ctx, 2);
   perChannel(ctx, scale, channels, 'weight');
   perChannel(ctx, bias, channels, 'bias');
   const e = extentOf(
@@ -365,7 +307,7 @@ function batchNorm(ctx: LowerContext): readonly LTensor[] {
   const x = ctx.input(0);
   const axis = x.shape.length > 1 ? 1 : 0;
   const channels = x.shape[axis] ?? num(1);
-  const at = (i: number): LTensor | undefined => (i < ctx.arity ? ctx.optional(i) : undefined);
+  const at = (i: number): LTensor | undefined => operand(ctx, i);
   const [scale, bias, mean, variance] = fromOnnx(ctx)
     ? [at(1), at(2), at(3), at(4)]
     : [at(3), at(4), at(1), at(2)];
@@ -546,7 +488,7 @@ function trailingForms(
   ];
 }
 
-const normOps: readonly OpDef[] = [
+export const normalizationOps: readonly OpDef[] = [
   {
     name: 'layer_norm',
     onnx: ['LayerNormalization'],
@@ -570,6 +512,16 @@ const normOps: readonly OpDef[] = [
       'x / sqrt(mean(x²) + eps) over the dims from axis on, scaled',
     ),
     lower: rmsNorm,
+  },
+  {
+    name: 'skip_layer_norm',
+    onnx: ['com.microsoft:SkipLayerNormalization'],
+    lower: (ctx) => skipNorm(ctx, false),
+  },
+  {
+    name: 'skip_rms_norm',
+    onnx: ['com.microsoft:SkipSimplifiedLayerNormalization'],
+    lower: (ctx) => skipNorm(ctx, true),
   },
   {
     name: 'group_norm',
@@ -675,5 +627,3 @@ const normOps: readonly OpDef[] = [
     lower: localResponse,
   },
 ];
-
-export const normalizationOps: readonly OpDef[] = [...softmaxOps, ...normOps];

@@ -333,6 +333,12 @@ const identityForm = (names: readonly string[], doc: string): FuseForm => ({
   doc,
 });
 
+const blockForm = (name: string, doc: string): FuseForm => ({
+  names: [name],
+  params: [X, { name: 'blocksize', aliases: ['block_size'], kind: 'int' }],
+  doc,
+});
+
 const SHAPE_PARAM = { name: 'shape', aliases: ['size', 'sizes'], kind: 'sizes' } as const;
 
 /** `transpose(x, [0, 2, 1])` and `transpose(x)` permute; `transpose(x, 0, 1)` swaps. */
@@ -535,11 +541,15 @@ export const shapeOps: readonly OpDef[] = [
     view: true,
     fuse: [
       {
-        names: ['pixel_shuffle', 'depth_to_space'],
+        names: ['pixel_shuffle'],
         params: [X, { name: 'upscale_factor', aliases: ['blocksize', 'block_size'], kind: 'int' }],
         attrs: (args) => attrsOf({ blocksize: intList(args['upscale_factor'])?.[0], mode: 'CRD' }),
-        doc: 'channels to blocks of pixels',
+        doc: 'channels to blocks of pixels, the place in the block varying fastest',
       },
+      blockForm(
+        'depth_to_space',
+        'channels to blocks of pixels, the place in the block varying slowest',
+      ),
     ],
     lower: depthToSpace,
   },
@@ -549,15 +559,19 @@ export const shapeOps: readonly OpDef[] = [
     view: true,
     fuse: [
       {
-        names: ['pixel_unshuffle', 'space_to_depth'],
+        names: ['pixel_unshuffle'],
         params: [
           X,
           { name: 'downscale_factor', aliases: ['blocksize', 'block_size'], kind: 'int' },
         ],
         attrs: (args) =>
           attrsOf({ blocksize: intList(args['downscale_factor'])?.[0], mode: 'CRD' }),
-        doc: 'blocks of pixels to channels',
+        doc: 'blocks of pixels to channels, the place in the block varying fastest',
       },
+      blockForm(
+        'space_to_depth',
+        'blocks of pixels to channels, the place in the block varying slowest',
+      ),
     ],
     lower: spaceToDepth,
   },

@@ -217,6 +217,22 @@ function splitCount(args: Readonly<Record<string, FuseArg>>): number | undefined
   return Array.isArray(sizes) && sizes.length > 1 ? sizes.length : undefined;
 }
 
+/** One result per element of the axis, each without it. */
+function unbind(ctx: LowerContext): readonly LTensor[] {
+  const x = ctx.input(0);
+  const axis = ctx.axis(ctx.int('axis', 0), x.shape.length);
+  const names = ctx.node.results.length;
+  ctx.requireEqual(
+    x.shape[axis] ?? num(1),
+    num(names),
+    `dim ${axis} of ${printShape(x.shape)}, which is unbound, and the number of results`,
+  );
+  const shape = x.shape.filter((_, i) => i !== axis);
+  return Array.from({ length: names }, (_, k) =>
+    ctx.view(shape, x, (index) => [...index.slice(0, axis), num(k), ...index.slice(axis)]),
+  );
+}
+
 // ---------------------------------------------------------------------------------------------
 // The table
 
@@ -311,6 +327,19 @@ export const slicingOps: readonly OpDef[] = [
       },
     ],
     lower: split,
+  },
+  {
+    name: 'unbind',
+    view: true,
+    fuse: [
+      {
+        names: ['unbind', 'unstack'],
+        params: [X, axisParam(0)],
+        results: () => undefined,
+        doc: 'one result per element of the axis',
+      },
+    ],
+    lower: unbind,
   },
   {
     name: 'roll',

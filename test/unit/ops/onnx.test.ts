@@ -184,6 +184,28 @@ describe('ops: what ONNX says differently, or said in older operator sets', () =
     );
   });
 
+  it('a fused residual gives the norm of the sum, and the sum', () => {
+    const ones: Operand = { shape: [4], values: [1, 1, 1, 1] };
+    const bias: Operand = { shape: [4], values: [0, 1, 0, 1] };
+    const r = runNode(
+      'skip_layer_norm',
+      [count([1, 4]), ones, ones, undefined, bias],
+      { epsilon: 0 },
+      { results: 4 },
+    );
+    const sum = [1, 3, 3, 5];
+    close(r[3]?.values ?? [], sum);
+    close(
+      r[0]?.values ?? [],
+      sum.map((v) => (v - 3) / Math.sqrt(2)),
+    );
+    const rms = runNode('skip_rms_norm', [count([1, 4]), ones, ones, bias], { epsilon: 0 });
+    close(
+      rms[0]?.values ?? [],
+      sum.map((v) => v / Math.sqrt(11)),
+    );
+  });
+
   it('batch normalisation in training mode also gives running moments', () => {
     const one = (v: number): Operand => ({ shape: [1], values: [v] });
     const r = runNode(

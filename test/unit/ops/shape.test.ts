@@ -122,6 +122,17 @@ describe('ops: slices', () => {
     );
   });
 
+  it('unbinds an axis', () => {
+    const r = run('input x: f32[2, 3]\na, b, c = unbind(x, dim=1)\ny = a * b + c\noutput y', {
+      x: counting(6),
+    });
+    assert.deepEqual(r.y.values, [2, 17]);
+    assert.match(
+      faults('input x: f32[2, 3]\na, b = unbind(x, dim=1)\noutput a')[0] ?? '',
+      /3 and 2 differ/,
+    );
+  });
+
   it('rolls', () => {
     assert.deepEqual(of([5], 'roll(x, 2, axis=0)').values, [3, 4, 0, 1, 2]);
     assert.deepEqual(of([5], 'roll(x, -6, axis=0)').values, [1, 2, 3, 4, 0]);
