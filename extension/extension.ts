@@ -1,5 +1,6 @@
 /** Entry point of the extension in a host with Node: desktop, remote, container. Only wires. */
 import * as vscode from 'vscode';
+import { openNodeRunner } from './services/nodeRunner';
 import { FusionLens } from './wiring';
 import { threadStarter } from './worker/startWorker';
 
@@ -7,6 +8,7 @@ export function activate(context: vscode.ExtensionContext): FusionLens {
   const file = (name: string) => vscode.Uri.joinPath(context.extensionUri, 'dist', name).fsPath;
   const app = new FusionLens(context.extensionUri, {
     startWorker: threadStarter(file('compilerWorker.js')),
+    openProcessRunner: (settings, log) => openNodeRunner(file('runnerChild.mjs'), settings, log),
   });
   context.subscriptions.push(app);
   return app;
