@@ -281,11 +281,7 @@ class Emitter {
       case 'exp':
       case 'log':
       case 'sqrt':
-      case 'sin':
-      case 'cos':
-      case 'tan':
       case 'asin':
-      case 'acos':
       case 'atan':
       case 'sinh':
       case 'cosh':
@@ -294,6 +290,11 @@ class Emitter {
         return `inverseSqrt(${a})`;
       case 'recip':
         return int ? `(${this.literal(1, e.a.type)} / ${a})` : `(1.0 / ${a})`;
+      case 'sin':
+      case 'cos':
+      case 'tan':
+      case 'acos':
+        return this.helper(`fl_${e.fn}`, a);
       case 'expm1':
         return this.helper('fl_expm1', a);
       case 'log1p':

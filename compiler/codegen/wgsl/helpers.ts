@@ -13,7 +13,7 @@ export interface Helper {
 
 export type HelperName =
   | 'fl_inf' | 'fl_nan' | 'fl_isnan' | 'fl_isinf' | 'fl_floordiv' | 'fl_floormod' | 'fl_fmodf' | 'fl_pow' | 'fl_powi' | 'fl_powu'
-  | 'fl_square' | 'fl_cube' | 'fl_tanh' | 'fl_erf' | 'fl_expm1' | 'fl_log1p' | 'fl_asinh' | 'fl_acosh' | 'fl_atanh' | 'fl_f16' | 'fl_bf16';
+  | 'fl_turn' | 'fl_sin' | 'fl_cos' | 'fl_tan' | 'fl_acos' | 'fl_square' | 'fl_cube' | 'fl_tanh' | 'fl_erf' | 'fl_expm1' | 'fl_log1p' | 'fl_asinh' | 'fl_acosh' | 'fl_atanh' | 'fl_f16' | 'fl_bf16';
 
 /** In an order that defines a helper before its users (for readers; WGSL itself doesn't care). */
 export const HELPERS: readonly Helper[] = [
@@ -104,6 +104,54 @@ export const HELPERS: readonly Helper[] = [
     n = n >> 1u;
   }
   return r;
+}`,
+  },
+  {
+    // WGSL allows sin and cos an absolute error of 2^-11, and software adapters use it up. Here: the
+    // angle less a whole number of quarter turns (pi/2 in three parts, after Cody and Waite), then
+    // the polynomials of the Cephes library's single-precision functions on [-pi/4, pi/4].
+    // Gives (sin, cos) of the angle; good to 2e-7 for |x| up to some 10^4.
+    name: 'fl_turn',
+    code: `fn fl_turn(x: f32) -> vec2<f32> {
+  let q = round(x * 0.6366197723675814);
+  let r = ((x - q * 1.5703125) - q * 4.837512969970703e-4) - q * 7.54978995489188e-8;
+  let z = r * r;
+  let s = r + r * z * (-0.16666654611 + z * (8.3321608736e-3 - z * 1.9515295891e-4));
+  let c = 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5));
+  let n = i32(q - 4.0 * floor(q * 0.25));
+  let swapped = select(vec2<f32>(s, c), vec2<f32>(c, -s), (n & 1) != 0);
+  return select(swapped, -swapped, (n & 2) != 0);
+}`,
+  },
+  {
+    name: 'fl_sin',
+    needs: ['fl_turn'],
+    code: `fn fl_sin(x: f32) -> f32 {
+  return fl_turn(x).x;
+}`,
+  },
+  {
+    name: 'fl_cos',
+    needs: ['fl_turn'],
+    code: `fn fl_cos(x: f32) -> f32 {
+  return fl_turn(x).y;
+}`,
+  },
+  {
+    name: 'fl_tan',
+    needs: ['fl_turn'],
+    code: `fn fl_tan(x: f32) -> f32 {
+  let t = fl_turn(x);
+  return t.x / t.y;
+}`,
+  },
+  {
+    // The built-in may be off by 2^-14 near 1; half-angle forms keep the digits there.
+    name: 'fl_acos',
+    code: `fn fl_acos(x: f32) -> f32 {
+  if (x > 0.5) { return 2.0 * asin(sqrt(0.5 * (1.0 - x))); }
+  if (x < -0.5) { return 3.14159265 - 2.0 * asin(sqrt(0.5 * (1.0 + x))); }
+  return 1.57079633 - asin(x);
 }`,
   },
   {
