@@ -3,6 +3,8 @@
  */
 import type { FuseForm, OpDef } from './op';
 import { activationOps } from './activation';
+import { unaryOps } from './unary';
+import { choiceOps } from './choice';
 import { pointwiseOps } from './pointwise';
 import { shapeOps } from './shape';
 import { slicingOps } from './slicing';
@@ -27,7 +29,9 @@ import { visionOps } from './vision';
 import { unsupportedOps } from './unsupported';
 
 export const OPS: readonly OpDef[] = [
+  ...unaryOps,
   ...pointwiseOps,
+  ...choiceOps,
   ...activationOps,
   ...shapeOps,
   ...slicingOps,

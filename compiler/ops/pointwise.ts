@@ -1,218 +1,35 @@
 /**
- * Elementwise ops: arithmetic, comparison, logic, bits, casts, choice. Activations are in
- * activation.ts.
+ * Elementwise ops of two or more operands: arithmetic, comparison, logic, bits. Those of one are in
+ * unary.ts and activation.ts, casts and choices in choice.ts.
  *
- * Operands broadcast. ONNX demands equal dtypes; `.fuse` promotes as PyTorch does. Functions of f16
- * and bf16 are calculated in f32 and rounded once; arithmetic of f16 stays in f16.
+ * Operands broadcast. ONNX demands equal dtypes; `.fuse` promotes as PyTorch does. Arithmetic of f16
+ * stays in f16; that of bf16 and of integers narrower than 32 bits is rounded or wrapped by a cast.
  */
-import { type DType, isFloat, isInteger } from '../graph/dtype';
-import { binary, type BinaryFn, cast, type Expr, select, unary, type UnaryFn } from '../ir/expr';
-import { isConst, printShape } from '../ir/indexExpr';
+import { type DType, isFloat } from '../graph/dtype';
+import { binary, type BinaryFn, cast, type Expr, unary } from '../ir/expr';
+
 import type { FuseCall, FuseForm, LowerContext, LTensor, OpDef } from './op';
 import {
   arith,
-  arith1,
-  attrsOf,
-  broadcastShapes,
   computeFloat,
-  dtypeAttr,
   element,
   elementwise,
   floatResult,
   fromOnnx,
-  greatest,
   inFloat,
   integerBits,
   knownScalar,
-  least,
   like,
   optionalParam,
-  optionalTensor,
   over,
   plus,
   promote,
   reshapeView,
-  scalarElement,
   tensorParam,
   times,
+  bitsOf,
+  numeric,
 } from './shared';
-
-// ---------------------------------------------------------------------------------------------
-// One operand
-
-const X = tensorParam('input', 'x', 'self', 'a');
-
-function unaryForm(names: readonly string[], doc: string): FuseForm {
-  return { names, params: [X], doc };
-}
-
-interface UnaryRow {
-  readonly name: string;
-  readonly onnx?: string;
-  readonly aliases?: readonly string[];
-  readonly doc: string;
-}
-
-/** f(x) in floats; integers and bool are taken as f32. */
-function floatOp(row: UnaryRow, f: (x: Expr) => Expr): OpDef {
-  return {
-    name: row.name,
-    ...(row.onnx ? { onnx: [row.onnx] } : {}),
-    fuse: [unaryForm([row.name, ...(row.aliases ?? [])], row.doc)],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      const dtype = floatResult(x.dtype);
-      return elementwise(ctx, [x], dtype, ([e]) => inFloat(element(e), dtype, f));
-    },
-  };
-}
-
-const floatFn = (fn: UnaryFn, row: UnaryRow): OpDef => floatOp(row, (x) => unary(fn, x));
-
-/** f(x) in x's own dtype. */
-function sameDtypeOp(row: UnaryRow, f: (x: Expr) => Expr): OpDef {
-  return {
-    name: row.name,
-    ...(row.onnx ? { onnx: [row.onnx] } : {}),
-    fuse: [unaryForm([row.name, ...(row.aliases ?? [])], row.doc)],
-    lower: (ctx) => {
-      const x = notBool(ctx.input(0));
-      return elementwise(ctx, [x.tensor], x.dtype, ([e]) => f(cast(element(e), x.dtype)));
-    },
-  };
-}
-
-/** Arithmetic takes bool as integers. */
-function notBool(tensor: LTensor): { tensor: LTensor; dtype: DType } {
-  return { tensor, dtype: tensor.dtype === 'bool' ? 'i32' : tensor.dtype };
-}
-
-/** Rounding functions leave integers as they are. */
-function roundingOp(fn: UnaryFn, row: UnaryRow): OpDef {
-  return {
-    name: row.name,
-    ...(row.onnx ? { onnx: [row.onnx] } : {}),
-    fuse: [unaryForm([row.name, ...(row.aliases ?? [])], row.doc)],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      if (!isFloat(x.dtype)) return x;
-      return elementwise(ctx, [x], x.dtype, ([e]) => unary(fn, element(e)));
-    },
-  };
-}
-
-const unaryOps: readonly OpDef[] = [
-  sameDtypeOp({ name: 'neg', onnx: 'Neg', aliases: ['negative'], doc: '-x' }, (x) =>
-    arith1('neg', x),
-  ),
-  sameDtypeOp({ name: 'abs', onnx: 'Abs', aliases: ['absolute'], doc: '|x|' }, (x) =>
-    arith1('abs', x),
-  ),
-  sameDtypeOp({ name: 'sign', onnx: 'Sign', aliases: ['sgn'], doc: '-1, 0 or 1' }, (x) =>
-    arith1('sign', x),
-  ),
-  sameDtypeOp({ name: 'square', doc: 'x * x' }, (x) => times(x, x)),
-  floatFn('exp', { name: 'exp', onnx: 'Exp', doc: 'e to the x' }),
-  floatFn('expm1', { name: 'expm1', doc: 'exp(x) - 1, exact near 0' }),
-  floatOp({ name: 'exp2', doc: '2 to the x' }, (x) => unary('exp', times(x, like(x, Math.LN2)))),
-  floatFn('log', { name: 'log', onnx: 'Log', aliases: ['ln'], doc: 'natural logarithm' }),
-  floatFn('log1p', { name: 'log1p', doc: 'log(1 + x), exact near 0' }),
-  floatOp({ name: 'log2', doc: 'logarithm to base 2' }, (x) =>
-    over(unary('log', x), like(x, Math.LN2)),
-  ),
-  floatOp({ name: 'log10', doc: 'logarithm to base 10' }, (x) =>
-    over(unary('log', x), like(x, Math.LN10)),
-  ),
-  floatFn('sqrt', { name: 'sqrt', onnx: 'Sqrt', doc: 'square root' }),
-  floatFn('rsqrt', { name: 'rsqrt', doc: '1 / sqrt(x)' }),
-  floatFn('recip', { name: 'reciprocal', onnx: 'Reciprocal', doc: '1 / x' }),
-  floatFn('sin', { name: 'sin', onnx: 'Sin', doc: 'sine' }),
-  floatFn('cos', { name: 'cos', onnx: 'Cos', doc: 'cosine' }),
-  floatFn('tan', { name: 'tan', onnx: 'Tan', doc: 'tangent' }),
-  floatFn('asin', { name: 'asin', onnx: 'Asin', aliases: ['arcsin'], doc: 'inverse sine' }),
-  floatFn('acos', { name: 'acos', onnx: 'Acos', aliases: ['arccos'], doc: 'inverse cosine' }),
-  floatFn('atan', { name: 'atan', onnx: 'Atan', aliases: ['arctan'], doc: 'inverse tangent' }),
-  floatFn('sinh', { name: 'sinh', onnx: 'Sinh', doc: 'hyperbolic sine' }),
-  floatFn('cosh', { name: 'cosh', onnx: 'Cosh', doc: 'hyperbolic cosine' }),
-  floatFn('tanh', { name: 'tanh', onnx: 'Tanh', doc: 'hyperbolic tangent' }),
-  floatFn('asinh', { name: 'asinh', onnx: 'Asinh', doc: 'inverse hyperbolic sine' }),
-  floatFn('acosh', { name: 'acosh', onnx: 'Acosh', doc: 'inverse hyperbolic cosine' }),
-  floatFn('atanh', { name: 'atanh', onnx: 'Atanh', doc: 'inverse hyperbolic tangent' }),
-  floatFn('erf', { name: 'erf', onnx: 'Erf', doc: 'error function' }),
-  floatOp({ name: 'erfc', doc: '1 - erf(x)' }, (x) => binary('sub', like(x, 1), unary('erf', x))),
-  roundingOp('floor', { name: 'floor', onnx: 'Floor', doc: 'down to an integer' }),
-  roundingOp('ceil', { name: 'ceil', onnx: 'Ceil', doc: 'up to an integer' }),
-  roundingOp('round', {
-    name: 'round',
-    onnx: 'Round',
-    doc: 'to the nearest integer, ties to even',
-  }),
-  roundingOp('trunc', { name: 'trunc', aliases: ['fix'], doc: 'towards 0 to an integer' }),
-];
-
-const testOps: readonly OpDef[] = [
-  {
-    name: 'isnan',
-    onnx: ['IsNaN'],
-    fuse: [unaryForm(['isnan'], 'whether x is not a number')],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      return elementwise(ctx, [x], 'bool', ([e]) =>
-        isFloat(x.dtype) ? unary('isnan', element(e)) : falseExpr(),
-      );
-    },
-  },
-  {
-    name: 'isinf',
-    onnx: ['IsInf'],
-    fuse: [unaryForm(['isinf'], 'whether x is infinite')],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      const negative = ctx.bool('detect_negative', true);
-      const positive = ctx.bool('detect_positive', true);
-      return elementwise(ctx, [x], 'bool', ([e]) => {
-        const v = element(e);
-        if (!isFloat(v.dtype) || (!negative && !positive)) return falseExpr();
-        const inf = unary('isinf', v);
-        if (negative && positive) return inf;
-        return binary('and', inf, binary(positive ? 'gt' : 'lt', v, like(v, 0)));
-      });
-    },
-  },
-  {
-    name: 'logical_not',
-    onnx: ['Not'],
-    fuse: [unaryForm(['logical_not', 'not'], 'not x')],
-    lower: (ctx) =>
-      elementwise(ctx, [ctx.input(0)], 'bool', ([e]) => unary('not', cast(element(e), 'bool'))),
-  },
-  {
-    name: 'bitwise_not',
-    onnx: ['BitwiseNot'],
-    fuse: [unaryForm(['bitwise_not'], 'every bit inverted')],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      return elementwise(ctx, [x], x.dtype, ([e]) =>
-        x.dtype === 'bool'
-          ? unary('not', element(e))
-          : arith1('bitnot', bitsOf(ctx, element(e), x)),
-      );
-    },
-  },
-];
-
-function falseExpr(): Expr {
-  return { op: 'const', value: 0, dtype: 'bool' };
-}
-
-function bitsOf(ctx: LowerContext, e: Expr, t: LTensor): Expr {
-  if (!isInteger(t.dtype))
-    ctx.fail(
-      'BAD_DTYPE',
-      `works on the bits of integers, but got ${t.dtype}${printShape(t.shape)}`,
-    );
-  return e;
-}
 
 // ---------------------------------------------------------------------------------------------
 // Two operands
@@ -249,8 +66,6 @@ function lowerBinary(
 function binaryForm(names: readonly string[], doc: string): FuseForm {
   return { names, params: [A, B], doc };
 }
-
-const numeric = (t: DType): DType => (t === 'bool' ? 'i32' : t);
 
 function arithmeticOp(
   name: string,
@@ -574,180 +389,4 @@ const variadicOps: readonly OpDef[] = [
   },
 ];
 
-// ---------------------------------------------------------------------------------------------
-// Conversions and choice
-
-function castTo(ctx: LowerContext, x: LTensor, dtype: DType): LTensor {
-  return x.dtype === dtype ? x : elementwise(ctx, [x], dtype, ([e]) => element(e));
-}
-
-/** Bounds are operands, or attributes in older opsets. Where they cross, the upper one wins. */
-function clip(ctx: LowerContext): LTensor {
-  const x = ctx.input(0);
-  const bound = (operand: number, attr: string): ((e: Expr) => Expr) | undefined => {
-    const t = operand < ctx.arity ? ctx.optional(operand) : undefined;
-    if (t && t.shape.every((d) => isConst(d, 1))) {
-      const b = scalarElement(ctx, t, attr);
-      return (e) => cast(b, e.dtype);
-    }
-    if (t)
-      ctx.unsupported(`${attr} of shape ${printShape(t.shape)}: bounds must be single numbers`);
-    return ctx.has(attr) ? (e) => like(e, ctx.float(attr)) : undefined;
-  };
-  const lo = bound(1, 'min');
-  const hi = bound(2, 'max');
-  if (!lo && !hi) return x;
-  return elementwise(ctx, [x], x.dtype, ([e]) => {
-    const low = lo ? greatest(element(e), lo(element(e))) : element(e);
-    return hi ? least(low, hi(element(e))) : low;
-  });
-}
-
-const choiceOps: readonly OpDef[] = [
-  {
-    name: 'cast',
-    onnx: ['Cast'],
-    fuse: [
-      {
-        names: ['cast', 'to', 'astype', 'convert'],
-        params: [X, { name: 'dtype', aliases: ['to', 'type'], kind: 'dtype' }],
-        attrs: (args) => attrsOf({ to: dtypeText(args['dtype']) }),
-        doc: 'the same numbers in another dtype',
-      },
-      { names: ['float'], params: [X], attrs: () => ({ to: 'f32' }), doc: 'cast to f32' },
-      { names: ['half'], params: [X], attrs: () => ({ to: 'f16' }), doc: 'cast to f16' },
-    ],
-    lower: (ctx) => castTo(ctx, ctx.input(0), dtypeAttr(ctx, 'to')),
-  },
-  {
-    name: 'cast_like',
-    onnx: ['CastLike'],
-    fuse: [
-      {
-        names: ['cast_like', 'type_as'],
-        params: [X, tensorParam('other', 'like')],
-        doc: 'cast to the dtype of the other tensor',
-      },
-    ],
-    lower: (ctx) => castTo(ctx, ctx.input(0), ctx.input(1).dtype),
-  },
-  {
-    name: 'clamp',
-    onnx: ['Clip'],
-    fuse: [
-      {
-        names: ['clamp', 'clip', 'hardtanh'],
-        params: [X, optionalTensor('min', 'min_val'), optionalTensor('max', 'max_val')],
-        doc: 'held between min and max',
-      },
-    ],
-    lower: clip,
-  },
-  {
-    name: 'where',
-    onnx: ['Where'],
-    fuse: [
-      {
-        names: ['where'],
-        params: [
-          tensorParam('condition', 'cond'),
-          tensorParam('input', 'x', 'a'),
-          tensorParam('other', 'y', 'b'),
-        ],
-        doc: 'x where the condition holds, y elsewhere',
-      },
-    ],
-    lower: (ctx) => {
-      const [c, a, b] = [ctx.input(0), ctx.input(1), ctx.input(2)];
-      const dtype = promote([a, b]);
-      return elementwise(ctx, [c, a, b], dtype, ([k, p, q]) =>
-        select(cast(element(k), 'bool'), cast(element(p), dtype), cast(element(q), dtype)),
-      );
-    },
-  },
-  {
-    name: 'masked_fill',
-    fuse: [
-      {
-        names: ['masked_fill'],
-        params: [X, tensorParam('mask'), tensorParam('value')],
-        doc: 'x, but value where the mask holds',
-      },
-    ],
-    lower: (ctx) => {
-      const [x, mask, value] = [ctx.input(0), ctx.input(1), ctx.input(2)];
-      return elementwise(ctx, [mask, value, x], x.dtype, ([k, v, e]) =>
-        select(cast(element(k), 'bool'), cast(element(v), x.dtype), element(e)),
-      );
-    },
-  },
-  {
-    name: 'lerp',
-    fuse: [
-      {
-        names: ['lerp'],
-        params: [tensorParam('input'), tensorParam('end'), tensorParam('weight')],
-        doc: 'input + weight * (end - input)',
-      },
-    ],
-    lower: (ctx) => {
-      const operands = [ctx.input(0), ctx.input(1), ctx.input(2)];
-      const dtype = floatResult(promote(operands));
-      const t = computeFloat(dtype);
-      return elementwise(ctx, operands, dtype, ([a, b, w]) => {
-        const from = cast(element(a), t);
-        const step = arith('sub', cast(element(b), t), from);
-        return plus(from, times(cast(element(w), t), step));
-      });
-    },
-  },
-];
-
-function dtypeText(arg: unknown): string | undefined {
-  return typeof arg === 'string' ? arg : undefined;
-}
-
-/** Leaky only below 0, by a slope per channel or element. */
-const prelu: OpDef = {
-  name: 'prelu',
-  onnx: ['PRelu'],
-  fuse: [
-    {
-      names: ['prelu'],
-      params: [X, tensorParam('weight', 'slope')],
-      doc: 'x, or weight * x below 0; one weight, or one per channel',
-    },
-  ],
-  lower: (ctx) => {
-    const x = ctx.input(0);
-    let slope = ctx.input(1);
-    const rank = x.shape.length;
-    if (!fromOnnx(ctx) && slope.shape.length === 1 && rank > 2) {
-      slope = reshapeView(ctx, slope, [...slope.shape, ...new Array<number>(rank - 2).fill(1)]);
-    }
-    if (broadcastShapes(ctx, [x.shape, slope.shape]).length > rank) {
-      ctx.fail(
-        'SHAPE_MISMATCH',
-        `the slope of shape ${printShape(slope.shape)} must broadcast to the operand's ${printShape(x.shape)}`,
-      );
-    }
-    return elementwise(ctx, [x, slope], x.dtype, ([e, s]) =>
-      inFloatIfHalf(element(e), (v) =>
-        select(binary('lt', v, like(v, 0)), times(cast(element(s), v.dtype), v), v),
-      ),
-    );
-  },
-};
-
-function inFloatIfHalf(e: Expr, f: (x: Expr) => Expr): Expr {
-  return isFloat(e.dtype) ? inFloat(e, e.dtype, f) : f(e);
-}
-
-export const pointwiseOps: readonly OpDef[] = [
-  ...unaryOps,
-  ...testOps,
-  ...binaryOps,
-  ...variadicOps,
-  ...choiceOps,
-  prelu,
-];
+export const pointwiseOps: readonly OpDef[] = [...binaryOps, ...variadicOps];

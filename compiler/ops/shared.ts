@@ -177,6 +177,11 @@ export function floatResult(t: DType): DType {
   return isFloat(t) ? t : 'f32';
 }
 
+/** What arithmetic takes a dtype as: bool counts as an integer. */
+export function numeric(t: DType): DType {
+  return t === 'bool' ? 'i32' : t;
+}
+
 /** True for integers that are stored wider than they are, so that results must be wrapped by a cast. */
 export function isNarrowInteger(t: DType): boolean {
   return isInteger(t) && integerBits(t) < 32;
@@ -243,6 +248,16 @@ export const times = (a: Expr, b: Expr): Expr => arith('mul', a, b);
 export const over = (a: Expr, b: Expr): Expr => arith('div', a, b);
 export const least = (a: Expr, b: Expr): Expr => arith('min', a, b);
 export const greatest = (a: Expr, b: Expr): Expr => arith('max', a, b);
+
+/** The element of an integer tensor; a fault for other dtypes. */
+export function bitsOf(ctx: LowerContext, e: Expr, t: LTensor): Expr {
+  if (!isInteger(t.dtype))
+    ctx.fail(
+      'BAD_DTYPE',
+      `works on the bits of integers, but got ${t.dtype}${printShape(t.shape)}`,
+    );
+  return e;
+}
 
 /** The constant `v` in the dtype of `e`. */
 export function like(e: Expr, v: number): Expr {
