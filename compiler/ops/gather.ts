@@ -67,8 +67,14 @@ function progression(values: readonly number[]): { start: number; step: number }
   return values.every((v, i) => v === start + i * step) ? { start, step } : undefined;
 }
 
-/** Whole slices of `data` along `axis`, picked by `indices` of any rank. */
-export function gather(ctx: LowerContext, data: LTensor, indices: LTensor, axis: number): LTensor {
+/** Whole slices of `data` along `axis`, picked by `indices` of any rank, by default also from the end. */
+export function gather(
+  ctx: LowerContext,
+  data: LTensor,
+  indices: LTensor,
+  axis: number,
+  toIndex = wrappedIndex,
+): LTensor {
   requireIntegers(ctx, indices, 'the indices of a gather');
   const extent = at(data.shape, axis);
   const m = indices.shape.length;
@@ -87,7 +93,7 @@ export function gather(ctx: LowerContext, data: LTensor, indices: LTensor, axis:
     });
   }
   return ctx.pointwise(shape, data.dtype, (index) =>
-    data.at(source(index, wrappedIndex(indices.at(index.slice(axis, axis + m)), extent))),
+    data.at(source(index, toIndex(indices.at(index.slice(axis, axis + m)), extent))),
   );
 }
 
@@ -105,7 +111,8 @@ function lowerEmbedding(ctx: LowerContext): LTensor {
       `the weight of an embedding must be [entries, features]; it is ${I.printShape(weight.shape)}`,
     );
   }
-  return gather(ctx, weight, indices, 0);
+  // An entry has no place counted from the end.
+  return gather(ctx, weight, indices, 0, clampedIndex);
 }
 
 /** One element per index: the result has the shape of the indices. */
