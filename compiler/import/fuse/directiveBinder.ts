@@ -134,6 +134,11 @@ export class DirectiveBinder {
     const a = this.tensor(from);
     const b = this.results([to], 'nofuse')?.[0];
     if (a === undefined || b === undefined) return;
+    if (this.binder.tensors.get(a)?.role !== 'result') {
+      const message = `${from.name} isn’t computed: it is in memory anyway, so there is no edge to cut.`;
+      this.binder.report(warning('NO_EFFECT', message, from.range));
+      return;
+    }
     const readers = (this.statementNodes().get(to.name) ?? []).filter((n) =>
       n.operands.includes(a),
     );

@@ -310,6 +310,7 @@ schedule y {
         'expect bytes <= 3 MIB',
         'expect kernels = 3',
         'nofuse a b',
+        'nofuse x -> a',
       ].join('\n'),
       't.fuse',
     );
@@ -323,6 +324,7 @@ schedule y {
       'error UNKNOWN_UNIT 10:19',
       'error EXPECTED_TOKEN 11:16',
       'error EXPECTED_TOKEN 12:10',
+      'warning NO_EFFECT 13:8',
     ]);
     const fixes = diagnostics.flatMap((d) => (d.fixes ?? []).map((f) => f.title));
     assert.deepEqual(fixes, ['Change to composite', 'Change to MiB', 'Change to ==']);
