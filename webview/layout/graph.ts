@@ -27,6 +27,8 @@ export interface LayerEdge {
   /** Fixed ports; where absent they are spread along the node's side. */
   readonly fromDx?: number;
   readonly toDx?: number;
+  /** Of a weight and the like: never bends the main line. */
+  readonly minor?: boolean;
 }
 
 export interface Gaps {
@@ -65,6 +67,7 @@ export interface Segment {
   conflict: boolean;
   /** Goes to something that stands aside: must not pull its other end out of the main line. */
   weak: boolean;
+  minor: boolean;
 }
 
 /**
@@ -109,6 +112,7 @@ export function connect(upper: Vertex, lower: Vertex, net: string): Segment {
     lowerDx: 0,
     conflict: false,
     weak: false,
+    minor: false,
   };
   upper.down.push(segment);
   lower.up.push(segment);

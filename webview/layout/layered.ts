@@ -16,7 +16,7 @@ import {
   type Vertex,
 } from './graph';
 import { orderLayers, type Layers } from './order';
-import { placeX } from './place';
+import { markWeak, placeX } from './place';
 import { assignRanks } from './rank';
 
 export interface Placed {
@@ -59,6 +59,10 @@ export class LayeredGraph {
     this.layers = [];
     for (const vertex of this.vertices) this.layer(vertex.rank).push(vertex);
     this.chains = this.makeChains();
+    edges.forEach((edge, i) => {
+      if (edge.minor) for (const segment of this.chains[i] ?? []) segment.minor = true;
+    });
+    markWeak(this.vertices);
     this.applyPorts();
     orderLayers(this.layers);
   }
@@ -151,7 +155,8 @@ export class LayeredGraph {
     for (const v of this.vertices) {
       if (!given.has(`u${v.node}`)) {
         const into = [...v.up].sort((a, b) => a.upper.pos - b.upper.pos);
-        into.forEach((s, i) => (s.lowerDx = spread(i, into.length, v.width)));
+        const main = middleOf(into.map(({ weak }) => !weak));
+        into.forEach((s, i) => (s.lowerDx = spread(i, main, into.length, v.width)));
       }
       if (!given.has(`d${v.node}`)) {
         const nets = new Map<string, { sum: number; count: number; of: Segment[] }>();
@@ -163,8 +168,9 @@ export class LayeredGraph {
           nets.set(s.net, net);
         }
         const sorted = [...nets.values()].sort((a, b) => a.sum / a.count - b.sum / b.count);
+        const main = middleOf(sorted.map(({ of }) => of.some(({ weak }) => !weak)));
         sorted.forEach(({ of }, i) => {
-          for (const s of of) s.upperDx = spread(i, sorted.length, v.width);
+          for (const s of of) s.upperDx = spread(i, main, sorted.length, v.width);
         });
       }
     }
@@ -256,9 +262,17 @@ export class LayeredGraph {
   }
 }
 
-function spread(i: number, count: number, width: number): number {
-  const room = Math.min(width * 0.8, PORT_GAP * (count - 1));
-  return count < 2 ? 0 : round((i / (count - 1) - 0.5) * room);
+/** The one edge that the main line goes through, or the middle where there is none or are several. */
+function middleOf(strong: readonly boolean[]): number {
+  const first = strong.indexOf(true);
+  return first >= 0 && first === strong.lastIndexOf(true) ? first : (strong.length - 1) / 2;
+}
+
+/** Ports at even distances, the main one in the middle of the side. */
+function spread(i: number, main: number, count: number, width: number): number {
+  const steps = Math.max(main, count - 1 - main);
+  const gap = steps === 0 ? 0 : Math.min(PORT_GAP, (width * 0.42) / steps);
+  return round((i - main) * gap);
 }
 
 function round(value: number): number {

@@ -13,7 +13,6 @@ export function placeX(layers: Layers, gaps: Gaps): void {
   const vertices = layers.flat();
   if (vertices.length === 0) return;
   markConflicts(layers);
-  markWeak(vertices);
   const index = new Map(vertices.map((v, i) => [v, i]));
   const results: { x: Float64Array; left: number; right: number; toRight: boolean }[] = [];
   for (const fromAbove of [true, false])
@@ -48,12 +47,13 @@ function isLeaf(v: Vertex): boolean {
  * The main line is to be straight: where a vertex has better neighbours, the pieces to leaves and
  * the ends of edges that pass by are weak, and never decide where it stands.
  */
-function markWeak(vertices: readonly Vertex[]): void {
+export function markWeak(vertices: readonly Vertex[]): void {
   for (const v of vertices) for (const s of v.down) s.weak = false;
   const weaken = (segments: readonly Segment[], end: (s: Segment) => Vertex): void => {
-    const worth = (v: Vertex): number => (isLeaf(v) ? 0 : isDummy(v) ? 1 : 2);
-    const best = segments.reduce((most, s) => Math.max(most, worth(end(s))), 0);
-    for (const s of segments) if (worth(end(s)) < best) s.weak = true;
+    const worth = (s: Segment): number =>
+      s.minor ? 0 : isLeaf(end(s)) ? 1 : isDummy(end(s)) ? 2 : 3;
+    const best = segments.reduce((most, s) => Math.max(most, worth(s)), 0);
+    for (const s of segments) if (worth(s) < best) s.weak = true;
   };
   for (const v of vertices) {
     if (isDummy(v)) continue;

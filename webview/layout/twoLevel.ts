@@ -128,6 +128,7 @@ function layerEdge(
     from: local.get(edge.from) ?? 0,
     to: local.get(edge.to) ?? 0,
     net: edge.net,
+    minor: edge.minor ?? false,
     ...(fromDx === undefined ? {} : { fromDx }),
     ...(toDx === undefined ? {} : { toDx }),
   };
@@ -151,8 +152,8 @@ function layoutInside(box: LayoutBox, inner: InnerGraph, seeds: Seeds): InnerLay
     ...inner.outs.map((): LayerNode => ({ width: 0, height: 0, pin: 'bottom' })),
   ];
   const edges: LayerEdge[] = [...inner.edges];
-  inner.ins.forEach(({ net, to }, port) => {
-    for (const reader of to) edges.push({ from: count + port, to: reader, net });
+  inner.ins.forEach(({ net, to, minor = false }, port) => {
+    for (const reader of to) edges.push({ from: count + port, to: reader, net, minor });
   });
   inner.outs.forEach(({ net, from }, port) => {
     edges.push({ from, to: count + inner.ins.length + port, net });

@@ -17,7 +17,11 @@ export interface InnerGraph {
   readonly nodes: readonly (Size & { readonly id: string })[];
   /** Indices of inner nodes; `net` names the tensor. */
   readonly edges: readonly { readonly from: number; readonly to: number; readonly net: string }[];
-  readonly ins: readonly { readonly net: string; readonly to: readonly number[] }[];
+  readonly ins: readonly {
+    readonly net: string;
+    readonly to: readonly number[];
+    readonly minor?: boolean;
+  }[];
   readonly outs: readonly { readonly net: string; readonly from: number }[];
   /** Room for the box's title. */
   readonly header: number;
@@ -36,6 +40,8 @@ export interface OuterEdge {
   /** Index of the out port of `from` and of the in port of `to`, where those are unfolded. */
   readonly out?: number;
   readonly in?: number;
+  /** Carries a weight or the like: stands aside. */
+  readonly minor?: boolean;
 }
 
 export interface LayoutInput {

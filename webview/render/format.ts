@@ -73,9 +73,19 @@ export function shorten(text: string, limit: number): string {
     : `${characters.slice(0, Math.max(1, limit - 1)).join('')}…`;
 }
 
-const NARROW = /[ijlft.,:;|!'()[\]{} ·]/;
-const WIDE = /[mwMW@%]/;
-const CAPITAL = /[A-Z0-9_=+×<>]/;
+/** Widths of the printable ASCII characters, in em. */
+const WIDTHS: readonly number[] = Array.from({ length: 128 }, (_, code) => {
+  const c = String.fromCharCode(code);
+  if (/[ijlft.,:;|!'()[\]{} ]/.test(c)) return 0.34;
+  if (/[mwMW@%]/.test(c)) return 0.92;
+  return /[A-Z0-9_=+<>]/.test(c) ? 0.66 : 0.58;
+});
+
+function charWidth(code: number): number {
+  if (code < 128) return WIDTHS[code] ?? 0.58;
+  // Beyond Latin, Greek and Cyrillic come wide scripts.
+  return code === 0xb7 ? 0.34 : code > 0x2e80 ? 1.05 : 0.66;
+}
 
 /**
  * Width of a text in a sans-serif interface font, estimated: the layout runs in a worker and in the
@@ -83,19 +93,15 @@ const CAPITAL = /[A-Z0-9_=+×<>]/;
  */
 export function textWidth(text: string, size: number, bold = false): number {
   let em = 0;
-  for (const c of text) {
-    if (NARROW.test(c)) em += 0.34;
-    else if (WIDE.test(c)) em += 0.92;
-    else if (CAPITAL.test(c)) em += 0.66;
-    else em += c > '\u2e80' ? 1.05 : 0.58;
-  }
+  for (let i = 0; i < text.length; i++) em += charWidth(text.charCodeAt(i));
   return em * size * (bold ? 1.07 : 1);
 }
 
 /** Cuts a text so that it fits a width. */
 export function fitText(text: string, width: number, size: number, bold = false): string {
-  const line = text.replace(/\s+/g, ' ').trim();
-  if (textWidth(line, size, bold) <= width) return line;
+  // Nobody reads more of it, and some tools make names of thousands of characters.
+  const line = text.slice(0, 600).replace(/\s+/g, ' ').trim();
+  if (textWidth(line, size, bold) <= width && text.length <= 600) return line;
   let used = textWidth('…', size, bold);
   let kept = '';
   for (const c of line) {

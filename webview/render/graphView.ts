@@ -200,7 +200,10 @@ export class GraphView {
     // A drawing that would be unreadable as a whole starts at its top, unless it is huge.
     const fit = this.fitZoom();
     const readable = Math.min(1, Math.max(0.66, (size.width - 2 * MARGIN) / (placed.width || 1)));
-    if (fit >= 0.6 || placed.leaves.length + placed.kernels.length > 300) this.fit(false);
+    const huge = placed.leaves.length + placed.kernels.length > 300;
+    // As a whole, a chain of thousands would be a hair.
+    const hair = Math.min(placed.width, placed.height) * fit < 60;
+    if (fit >= 0.6 || (huge && !hair)) this.fit(false);
     else {
       const start = placed.leaves.find(({ leaf }) => leaf.kind === 'input') ?? placed.kernels[0];
       const middle = start ? start.x + start.width / 2 : placed.width / 2;

@@ -393,6 +393,7 @@ class SceneBuilder {
         from: from.box,
         to: to.box,
         net: tensor.id,
+        ...(isMinor(tensor) ? { minor: true } : {}),
         ...(outPorts ? { out: [...outPorts.keys()].indexOf(tensor.id) } : {}),
         ...(inPorts ? { in: [...inPorts.keys()].indexOf(tensor.id) } : {}),
       });
@@ -442,6 +443,7 @@ class SceneBuilder {
       ins: [...ins].map(([net, readers]) => ({
         net,
         to: readers.map(({ to }) => position(to.leaf)),
+        ...(readers[0] && isMinor(readers[0].tensor) ? { minor: true } : {}),
       })),
       outs: [...outs].map(([net, leaf]) => ({ net, from: position(leaf) })),
       header: HEADER_HEIGHT,
@@ -475,6 +477,11 @@ class SceneBuilder {
     };
     return { graph, edges };
   }
+}
+
+/** Weights stand beside the main line. */
+function isMinor({ role }: TensorView): boolean {
+  return role === 'param' || role === 'const';
 }
 
 function leafWidth(title: string, subtitle: string, least: number, extra = 0): number {

@@ -68,12 +68,20 @@ export function checkbox(
   const element = document.createElement('vscode-checkbox');
   element.textContent = text;
   if (options.title !== undefined) element.title = options.title;
-  const checked = (): boolean => 'checked' in element && element.checked === true;
-  element.addEventListener('change', () => options.onChange(checked()));
+  // The component also reports changes that the program made.
+  let current = false;
+  element.addEventListener('change', () => {
+    const checked = 'checked' in element && element.checked === true;
+    if (checked === current) return;
+    current = checked;
+    options.onChange(checked);
+  });
   return {
     element,
     set(value) {
-      if (checked() !== value) Object.assign(element, { checked: value });
+      if (current === value) return;
+      current = value;
+      Object.assign(element, { checked: value });
     },
   };
 }

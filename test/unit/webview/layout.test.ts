@@ -106,7 +106,8 @@ describe('graph layout', () => {
     );
   });
 
-  it('keeps a chain of 3,000 straight', () => {
+  it('keeps a chain of 3,000 straight', function () {
+    this.timeout(30_000);
     const input = graph(
       3000,
       Array.from({ length: 2999 }, (_, i): Pair => [i, i + 1]),
@@ -139,7 +140,8 @@ describe('graph layout', () => {
     assert.equal(new Set(result.boxes.map(({ x, y }) => `${x},${y}`)).size, 7);
   });
 
-  it('packs 2,000 isolated nodes as a block, not as a row', () => {
+  it('packs 2,000 isolated nodes as a block, not as a row', function () {
+    this.timeout(30_000);
     const result = new TwoLevelLayout().layout(graph(2000, []));
     assert.ok(result.width < 12_000 && result.height < 12_000, `${result.width}`);
   });
@@ -181,27 +183,27 @@ describe('graph layout', () => {
   });
 
   it('lays out 10,000 nodes in time, the same each time', function () {
-    this.timeout(30_000);
+    this.timeout(90_000);
     const input = model(10_000);
-    const started = performance.now();
+    const started = process.cpuUsage();
     const result = new TwoLevelLayout().layout(input);
-    const ms = performance.now() - started;
+    const ms = process.cpuUsage(started).user / 1000;
     checkDrawing(input, result);
     assert.deepEqual(new TwoLevelLayout().layout(input), result);
-    // The target is 1 s on an idle machine.
+    // Processor time, as the machine may be busy. The target is 1 s; the rest is for slow machines.
     assert.ok(ms < 4000, `took ${ms.toFixed(0)} ms`);
   });
 
   it('lays out a wide graph of 10,000 nodes in time', function () {
-    this.timeout(30_000);
+    this.timeout(90_000);
     const pick = random(3);
     const pairs: Pair[] = [];
     for (let i = 100; i < 10_000; i++)
       for (let k = 0; k < 2; k++) pairs.push([i - 1 - pick(100), i]);
     const input = graph(10_000, pairs);
-    const started = performance.now();
+    const started = process.cpuUsage();
     const result = new TwoLevelLayout().layout(input);
-    const ms = performance.now() - started;
+    const ms = process.cpuUsage(started).user / 1000;
     checkDrawing(input, result);
     assert.ok(ms < 6000, `took ${ms.toFixed(0)} ms`);
   });
