@@ -4,7 +4,7 @@
  *
  * Ids. The statement that defines `y` makes tensor `y` and, for its outermost op, a node named by
  * the op's spelling: `y#layer_norm`. An inner op `relu` makes node `y#relu` and tensor `y/relu`; a
- * second one `y#relu/1` and `y/relu.1`. A literal is the tensor `y/0.5`. A name that is defined
+ * second one `y#relu/1` and `y/relu.1`. A literal is the tensor `y/=0.5`. A name that is defined
  * again (an error, but the rest is still read) goes on as `y~2`.
  *
  * What could not be read is *faulty*: nodes that use it stay in the graph, marked unsupported, so
@@ -124,6 +124,7 @@ export class Binder implements CallHost {
     const n = (this.times.get(name.name) ?? 0) + 1;
     this.times.set(name.name, n);
     if (n === 1) return name.name;
+    if (name.name === '_') return `_~${n}`;
     const first = this.anywhere.get(name.name);
     this.report(
       error(
@@ -293,7 +294,7 @@ export class Binder implements CallHost {
     const first = named[0] ?? targets[0];
     if (!first) return;
     const ids = new Map(named.map((t) => [t, this.claim(t)] as const));
-    this.base = ids.get(first) ?? first.name;
+    this.base = ids.get(first) ?? this.claim(first);
     const destination = {
       base: this.base,
       targets: targets.map((t) => ({ name: ids.get(t) ?? '_', range: t.range })),

@@ -37,7 +37,7 @@ export class Constants {
         return this.weak(v, base, range);
       case 'bool': {
         const name = String(v.value);
-        const place = { id: `${base}/${name}`, name, range };
+        const place = { id: `${base}/=${name}`, name, range };
         return this.typed(place, v, { dtype: 'bool', shape: [] }, range);
       }
       case 'list': {
@@ -47,7 +47,7 @@ export class Constants {
         const text = flat.values.slice(0, SHOWN).map(printNumber).join(',');
         const long = flat.values.length > SHOWN;
         const name = `[${text}${long ? ',…' : ''}]`;
-        const id = `${base}/${name}${long ? `@${range.start.column}` : ''}`;
+        const id = `${base}/=${name}${long ? `@${range.start.column}` : ''}`;
         return this.typed({ id, name, range }, v, { dtype, shape: flat.shape.map(num) }, range);
       }
       case 'string':
@@ -62,7 +62,7 @@ export class Constants {
 
   private weak(v: Value & { kind: 'number' }, base: string, range: SourceRange): TensorId {
     const literal = literalName(v.value, v.whole);
-    const id = v.constant?.id ?? `${base}/${literal}`;
+    const id = v.constant?.id ?? `${base}/=${literal}`;
     if (!this.tensors.has(id)) {
       this.tensors.set(id, {
         id,

@@ -57,10 +57,10 @@ output y
   it('reads -2 ** 2 as -(2 ** 2), and comparisons loosest', () => {
     const lines = graphOf('input a: f32[4]\ny = a + -2 ** 2 < a * 3\noutput y');
     assert.deepEqual(lines.slice(1, 5), [
-      'const y/-4: i64[] = -4 weak',
-      'const y/3: i64[] = 3 weak',
-      'y#add: y/add = add(a, y/-4)',
-      'y#mul: y/mul = mul(a, y/3)',
+      'const y/=-4: i64[] = -4 weak',
+      'const y/=3: i64[] = 3 weak',
+      'y#add: y/add = add(a, y/=-4)',
+      'y#mul: y/mul = mul(a, y/=3)',
     ]);
     assert.match(lines[5] ?? '', /^y#lt: y = \w+\(y\/add, y\/mul\)$/);
   });
@@ -80,8 +80,8 @@ output table
         'const table: f32[2, 2] = 1 2 3 4',
         'const zeros: f32[64] = all 0',
         'const half: f32[] = 0.5 weak',
-        'const y/0.125: f32[] = 0.125 weak',
-        'const y/[1,2.5,-inf,4,…]@30: f32[8] = 1 2.5 -Infinity 4 5 6 7 8',
+        'const y/=0.125: f32[] = 0.125 weak',
+        'const y/=[1,2.5,-inf,4,…]@30: f32[8] = 1 2.5 -Infinity 4 5 6 7 8',
       ],
     );
   });

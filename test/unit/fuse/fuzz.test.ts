@@ -1,0 +1,105 @@
+// Damaged files: whatever the text, the importer and the editor's helpers answer, and the graph is sound.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { importFuse, scanFuse } from '../../../compiler/import/fuse';
+import { callHelpAt, suggestionsAt } from '../../../compiler/import/fuse/completion';
+import { outlineFuse, referencesOf } from '../../../compiler/import/fuse/outline';
+import { lowerGraph } from '../../../compiler/ops/lower';
+
+/** A small deterministic generator, so that a failure can be repeated. */
+function generator(seed: number): (n: number) => number {
+  let s = seed;
+  return (n) => {
+    s = (Math.imul(s, 1664525) + 1013904223) >>> 0;
+    return Math.floor((s / 2 ** 32) * n);
+  };
+}
+
+const PIECES =
+  'dim input param const output expect materialize nofuse fuse recompute schedule kernels bytes fused pattern ' +
+  '( ) [ ] { } , : = == <= < -> - + * ** / // % @ . ; ? # \n \n \n x y z w B _ relu softmax split cat sum max reshape ' +
+  'conv2d layer_norm axis keepdim f32 i64 1 0 -1 64 0.5 1e9 99999999999999999999 inf nan true none "a" \' \\ \t § × ~ 1e999';
+
+function check(text: string): void {
+  const { graph, diagnostics } = importFuse(text, 'fuzz.fuse');
+  const ids = graph.nodes.map((n) => n.id);
+  assert.equal(new Set(ids).size, ids.length, 'node ids are unique');
+  const made = new Set<string>();
+  for (const [id, t] of graph.tensors) {
+    assert.equal(id, t.id);
+    if (t.role !== 'result') made.add(id);
+    if (t.role !== 'result') assert.ok(t.type);
+  }
+  for (const n of graph.nodes) {
+    for (const o of n.operands)
+      assert.ok(o === undefined || made.has(o), `${n.id} reads ${o ?? ''}`);
+    for (const r of n.results) {
+      assert.ok(!made.has(r), `${r} is made twice`);
+      assert.equal(graph.tensors.get(r)?.role, 'result');
+      made.add(r);
+    }
+    if (n.unsupported !== undefined) {
+      assert.ok(diagnostics.length > 0, 'what is unsupported is reported');
+    }
+  }
+  for (const o of graph.outputs) assert.ok(made.has(o.tensor));
+  const lines = text.split(/\r\n|\r|\n/);
+  for (const { range } of diagnostics) {
+    if (!range) continue;
+    assert.ok(range.start.line < lines.length + 1);
+    const ordered =
+      range.start.line < range.end.line ||
+      (range.start.line === range.end.line && range.start.column <= range.end.column);
+    assert.ok(ordered, 'ranges go forward');
+  }
+  scanFuse(text);
+  outlineFuse(text);
+  const position = { line: lines.length >> 1, column: 3 };
+  referencesOf(text, position);
+  suggestionsAt(text, position);
+  callHelpAt(text, position);
+  lowerGraph(graph);
+}
+
+describe('fuse: damaged files', () => {
+  it('are answered: random words', () => {
+    const words = PIECES.split(/ (?!\n)/);
+    for (let seed = 1; seed <= 1500; seed++) {
+      const random = generator(seed);
+      const text = Array.from({ length: 60 }, () => words[random(words.length)] ?? '').join(
+        seed % 3 === 0 ? '' : ' ',
+      );
+      try {
+        check(text);
+      } catch (e) {
+        throw new Error(`seed ${seed}: ${JSON.stringify(text)}`, { cause: e });
+      }
+    }
+  });
+
+  it('are answered: examples with characters changed, removed and moved', () => {
+    const texts = readdirSync('examples')
+      .filter((f) => f.endsWith('.fuse'))
+      .map((f) => readFileSync(`examples/${f}`, 'utf8').replaceAll(/^#.*\n/gm, ''));
+    for (let seed = 1; seed <= 600; seed++) {
+      const random = generator(seed * 7919);
+      let text = texts[random(texts.length)] ?? '';
+      for (let k = 1 + random(4); k > 0; k--) {
+        const at = random(text.length);
+        const to = at + random(12);
+        const cut = text.slice(at, to);
+        const rest = text.slice(0, at) + text.slice(to);
+        const put = random(rest.length);
+        const words = PIECES.split(' ');
+        const inserted = [cut, '', words[random(words.length)] ?? ''][random(3)] ?? '';
+        text = rest.slice(0, put) + inserted + rest.slice(put);
+      }
+      try {
+        check(text);
+      } catch (e) {
+        throw new Error(`seed ${seed}: ${JSON.stringify(text)}`, { cause: e });
+      }
+    }
+  }).timeout(60_000);
+});
