@@ -18,6 +18,7 @@ const STEPS = 100;
 /** Without timestamps: long enough for the cost of a submit to vanish. */
 const WALL_TARGET_US = 5000;
 const MAX_REPEATS = 4096;
+const MAX_TRIES = 8;
 /** One repeated measurement never takes longer than this because of repeats. */
 const MAX_REPEATED_US = 500_000;
 
@@ -73,27 +74,29 @@ export class Clock {
   async findStep(): Promise<void> {
     if (!this.timestamps) return;
     this.readings = [];
-    const empty = new Array<() => void>(64).fill(() => undefined);
-    await this.passes(empty, []);
+    const empty = new Array<() => void>(16).fill(() => undefined);
+    // A coarse clock may show the same time throughout a submit.
+    for (let i = 0; i < 32 && new Set(this.readings).size < 8; i++) await this.passes(empty, []);
     this.quantumUs = Number(quantumOf(this.readings)) / 1000;
     this.readings = undefined;
   }
 
   /**
-   * How often to repeat each dispatch, found by trying. `measure` gives the time of one run of each
-   * at given repeats.
+   * How often to repeat each dispatch, found by trying, and the times of the last try. `measure`
+   * gives the time of one run of each at given repeats.
    */
   async repeatsFor(
     count: number,
     measure: (repeats: readonly number[]) => Promise<readonly number[]>,
-  ): Promise<number[]> {
+  ): Promise<{ repeats: readonly number[]; times: readonly number[] }> {
     let repeats = new Array<number>(count).fill(1);
-    for (let round = 0; round < 8; round++) {
+    let times: readonly number[] = [];
+    for (let round = 0; ; round++) {
       throwIfCancelled(this.signal);
-      const times = await measure(repeats);
+      times = await measure(repeats);
       const target = this.timestamps ? STEPS * this.quantumUs : WALL_TARGET_US;
       let grew = false;
-      repeats = repeats.map((r, i) => {
+      const more = repeats.map((r, i) => {
         const total = (times[i] ?? 0) * r;
         if (total >= target || r >= MAX_REPEATS) return r;
         const wanted = total > 0 ? Math.ceil((r * target) / total) : r * 16;
@@ -102,9 +105,9 @@ export class Clock {
         grew ||= next > r;
         return next;
       });
-      if (!grew) break;
+      if (!grew || round === MAX_TRIES) return { repeats, times };
+      repeats = more;
     }
-    return repeats;
   }
 
   dispose(): void {

@@ -25,8 +25,10 @@ const WARM_UP = 2;
 const MIN_ROUNDS = 5;
 /** Enough when the half width of every whole-plan interval is below this share of its median. */
 const TIGHT = 0.01;
-/** A slow plan still gets this many rounds, whatever the budget. */
-const LEAST_ROUNDS = 1;
+/** Whatever the budget, a plan gets this many rounds. */
+const LEAST_ROUNDS = 3;
+/** Unless one is this slow, s. */
+const SLOW_ROUND = 5;
 
 interface Series {
   readonly contestant: Contestant;
@@ -50,15 +52,16 @@ export async function measure(
   const start = host.now();
   const series: Series[] = [];
   for (const c of contestants) series.push(await calibrate(c, clock, host, watch));
-  let rounds = 0;
+  let rounds = 1;
   const spent = (): number => (host.now() - start) / 1000;
   while (rounds < budget.iterations) {
     throwIfCancelled(signal);
+    const slow = spent() / rounds > SLOW_ROUND;
+    if ((slow || rounds >= LEAST_ROUNDS) && spent() >= budget.seconds) break;
+    if (rounds >= MIN_ROUNDS && series.every(isTight)) break;
     const order = rounds % 2 === 0 ? series : [...series].reverse();
     for (const s of order) await round(s, clock, host, watch, rounds, budget);
     rounds++;
-    if (rounds >= LEAST_ROUNDS && spent() >= budget.seconds) break;
-    if (rounds >= MIN_ROUNDS && series.every(isTight)) break;
   }
   const times = new Map<Contestant['which'], PlanTimes>();
   for (const s of series) times.set(s.contestant.which, planTimes(s));
@@ -83,22 +86,23 @@ async function calibrate(
   watch.progress({ stage: which, done: 0, total: 1 });
   for (let i = 0; i < WARM_UP; i++) {
     await timed(lastMs, () => clock.whole(loaded, 1));
-    // A plan of seconds is warm after one run.
-    if (lastMs > 1000) break;
+    // A slow plan is warm after one run.
+    if (lastMs > 250) break;
   }
-  const repeats = await clock.repeatsFor(loaded.dispatches.length, (r) =>
+  const each = await clock.repeatsFor(loaded.dispatches.length, (r) =>
     timed(16 * lastMs, () => clock.dispatches(loaded, r)),
   );
-  const [wholeRepeats] = await clock.repeatsFor(1, async ([r]) => [
+  const whole = await clock.repeatsFor(1, async ([r]) => [
     await timed(16 * lastMs, () => clock.whole(loaded, r ?? 1)),
   ]);
+  // What the last try measured is a sample like any other.
   return {
     contestant,
-    repeats,
-    wholeRepeats: wholeRepeats ?? 1,
-    dispatches: loaded.dispatches.map(() => []),
-    whole: [],
-    roundMs: lastMs,
+    repeats: each.repeats,
+    wholeRepeats: whole.repeats[0] ?? 1,
+    dispatches: loaded.dispatches.map((_, i) => each.times.slice(i, i + 1)),
+    whole: [...whole.times],
+    roundMs: 2 * lastMs,
   };
 }
 

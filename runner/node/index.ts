@@ -173,6 +173,7 @@ class Child {
   private grace: NodeJS.Timeout | undefined;
   private limitMs = 0;
   private kernel: string | undefined;
+  private stage: Progress['stage'] | undefined;
   private lastSign = 0;
 
   constructor(options: NodeRunnerOptions) {
@@ -208,6 +209,7 @@ class Child {
     this.task = task;
     this.done = done;
     this.kernel = undefined;
+    this.stage = undefined;
     this.hold(true);
     this.allow(0);
     this.send({ type: 'job', id: task.id, job: task.job });
@@ -237,6 +239,7 @@ class Child {
       case 'alive':
         return;
       case 'progress':
+        this.stage = message.progress.stage;
         this.task.onProgress(message.progress);
         return;
       case 'working':
@@ -264,10 +267,10 @@ class Child {
     const { kernel } = this;
     const seconds = Math.round(this.limitMs / 100) / 10;
     const stuck = Date.now() - this.lastSign > 5 * HEARTBEAT_MS;
-    const who = kernel === undefined ? 'The GPU' : `Kernel ${kernel}`;
+    const after = `${seconds} s${stuck ? '; its process does not answer either' : ''}`;
     return {
       code: 'HUNG',
-      message: `${who} made no progress for ${seconds} s${stuck ? '; its process does not answer either' : ''}. The process was ended.`,
+      message: `${workText(this.stage, kernel)} ${after}. The process was ended.`,
       ...(kernel === undefined ? {} : { kernel }),
       advice:
         'Profile with smaller sizes; if the kernel is only slow, raise FUSION_LENS_WATCHDOG_MS.',
@@ -328,6 +331,23 @@ class Child {
       const { stderr } = this.process;
       if (stderr instanceof Socket) stderr.unref();
     }
+  }
+}
+
+/** What was waited for, as the beginning of a sentence that goes on with a time. */
+function workText(stage: Progress['stage'] | undefined, kernel: string | undefined): string {
+  switch (stage) {
+    case 'compile':
+      return `The graphics driver did not compile kernel ${kernel ?? ''} within`;
+    case 'reference':
+    case 'verify':
+      return 'The float64 reference made no progress for';
+    case 'fused':
+    case 'unfused':
+      return `${kernel === undefined ? 'The GPU' : `Kernel ${kernel}`} made no progress for`;
+    case 'device':
+    case undefined:
+      return 'The GPU could not be opened within';
   }
 }
 
