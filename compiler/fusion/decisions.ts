@@ -51,24 +51,53 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
         continue;
       }
       if (kindFrom === 'constant' || kindTo === 'constant') {
-        out.push({ ...base, fused: true, edgeClass: 'constant', verdicts: [], summary: 'folded at compile time' });
+        out.push({
+          ...base,
+          fused: true,
+          edgeClass: 'constant',
+          verdicts: [],
+          summary: 'folded at compile time',
+        });
         continue;
       }
       if (kindFrom === 'dead' || kindTo === 'dead') {
-        out.push({ ...base, fused: true, edgeClass: 'dead', verdicts: [], summary: 'no output needs it' });
+        out.push({
+          ...base,
+          fused: true,
+          edgeClass: 'dead',
+          verdicts: [],
+          summary: 'no output needs it',
+        });
         continue;
       }
       const value = lowered.base.get(t);
       const from1 = value === undefined ? undefined : computeOf.get(value);
-      const readers = (byNode.get(n.id) ?? []).filter((i) => value !== undefined && loads(program.computes[i], value));
+      const readers = (byNode.get(n.id) ?? []).filter(
+        (i) => value !== undefined && loads(program.computes[i], value),
+      );
       if (from1 === undefined || readers.length === 0) {
-        out.push({ ...base, fused: true, edgeClass: 'view', verdicts: [], summary: 'a view: only an index map' });
+        out.push({
+          ...base,
+          fused: true,
+          edgeClass: 'view',
+          verdicts: [],
+          summary: 'a view: only an index map',
+        });
         continue;
       }
       const edgeClass = classOfEdge(search, from1, readers[0] ?? from1);
-      const shared = (plan.kernelsOf.get(from1) ?? []).find((k) => readers.every((r) => k.members.includes(r)));
+      const shared = (plan.kernelsOf.get(from1) ?? []).find((k) =>
+        readers.every((r) => k.members.includes(r)),
+      );
       if (shared) {
-        out.push({ ...base, fused: true, kernel: shared.id, edgeClass, verdicts: [], summary: `fused in ${shared.id}` });
+        out.push({
+          ...base,
+          fused: true,
+          kernel: shared.id,
+          edgeClass,
+          verdicts: [],
+          summary: `fused in ${shared.id}`,
+        });
         continue;
       }
       const a = plan.kernelsOf.get(from1)?.[0];
@@ -81,7 +110,13 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
         if (!known) cache.set(key, verdicts);
       }
       const first = verdicts[0];
-      out.push({ ...base, fused: false, edgeClass, verdicts, summary: first ? `${first.code}: ${first.message}` : 'not fused' });
+      out.push({
+        ...base,
+        fused: false,
+        edgeClass,
+        verdicts,
+        summary: first ? `${first.code}: ${first.message}` : 'not fused',
+      });
     }
   }
   return out;
@@ -90,7 +125,15 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
 function why(search: Search, a: readonly number[], b: readonly number[]): readonly Verdict[] {
   const left = search.grouping.homes[a[0] ?? 0];
   const right = search.grouping.homes[b[0] ?? 0];
-  const find = (homes: Set<number> | undefined, members: readonly number[]): number | undefined => [...(homes ?? [])].find((h) => search.grouping.group(h).members.length === members.length && search.grouping.group(h).members.every((m, i) => m === members[i]));
+  const find = (
+    homes: readonly number[] | undefined,
+    members: readonly number[],
+  ): number | undefined =>
+    homes?.find(
+      (h) =>
+        search.grouping.group(h).members.length === members.length &&
+        search.grouping.group(h).members.every((m, i) => m === members[i]),
+    );
   const x = find(left, a);
   const y = find(right, b);
   if (x === undefined || y === undefined) return [];
@@ -146,7 +189,8 @@ function classOfEdge(search: Search, from: number, to: number): string {
     else if (stencil) text = 'stencil';
     else if (over) text = times > 1 ? `many-to-one, read ×${times}` : 'many-to-one';
     else if (times > 1) text = `one-to-many ×${times}`;
-    else if (l.index.length !== reader.dims.length || l.index.some((e, i) => e.key !== `d${i}`)) text = 'one-to-one by a view';
+    else if (l.index.length !== reader.dims.length || l.index.some((e, i) => e.key !== `d${i}`))
+      text = 'one-to-one by a view';
   });
   return text;
 }

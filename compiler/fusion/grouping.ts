@@ -6,60 +6,90 @@
  *    several groups; then none of them stores it.
  *  - *output* of a group: a member's value that is stored, because a compute outside reads it, the
  *    graph gives it out, or the user wants it kept.
+ *  - *rank*: a total order of the computes that doesn't change when independent statements of the
+ *    file change places: by depth in the graph, then by id. Ties in the search go by it.
+ *
+ * The graph of groups is kept along with the groups, so that asking for neighbours costs nothing and
+ * a merge costs as much as the two have neighbours.
  */
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
-import type { GroupSpec } from '../schedule/group';
-import { visitLoads } from '../schedule/group';
+import { type GroupSpec, visitLoads } from '../schedule/group';
+import { Heap } from './heap';
+import { specOf } from './memo';
 
 export interface Group {
   readonly id: number;
   /** Positions in program.computes, ascending (which is topological). */
   readonly members: readonly number[];
+  /** The least rank of its members. */
+  readonly rank: number;
 }
 
 export class Grouping {
   readonly groups = new Map<number, Group>();
   /** The groups that each compute is in. */
-  readonly homes: Set<number>[];
+  readonly homes: number[][];
   /** For each compute: the computes that it reads, and that read it. */
   readonly reads: readonly (readonly number[])[];
   readonly readers: readonly (readonly number[])[];
+  /** For each compute: the values that it reads and no compute defines. */
   readonly inputsOf: readonly (readonly ValueId[])[];
-  private readonly stored = new Set<ValueId>();
+  readonly rank: Int32Array;
+  /** By compute: whether its value must be in memory whatever reads it. */
+  private readonly kept: readonly boolean[];
+  private readonly after: (Set<number> | undefined)[] = [];
+  private readonly before: (Set<number> | undefined)[] = [];
+  /** A topological order of the groups: each one's place; edges lead from lower to higher places. */
+  private readonly order: number[] = [];
+  /** Marks of the set at hand: a compute is inside when its mark is the present stamp. */
+  private readonly mark: Int32Array;
+  private stamp = 0;
   private next = 0;
+  /** Groups that searches for cycles have met: a measure of the search's work. */
+  visited = 0;
 
   constructor(
     readonly program: Program,
     /** Values that must be in memory: graph outputs and what the user materialises. */
     keep: ReadonlySet<ValueId>,
   ) {
-    for (const v of keep) this.stored.add(v);
+    const { computes } = program;
+    this.kept = computes.map((c) => keep.has(c.value));
     const index = new Map<ValueId, number>();
-    program.computes.forEach((c, i) => index.set(c.value, i));
+    computes.forEach((c, i) => index.set(c.value, i));
     const reads: number[][] = [];
-    const readers: number[][] = program.computes.map(() => []);
+    const readers: number[][] = computes.map(() => []);
     const inputs: ValueId[][] = [];
-    program.computes.forEach((c, i) => {
-      const from = new Set<number>();
-      const outside = new Set<ValueId>();
+    computes.forEach((c, i) => {
+      const from: number[] = [];
+      const outside: ValueId[] = [];
       visitLoads(c.body, (l) => {
         const p = index.get(l.value);
-        if (p === undefined) outside.add(l.value);
-        else from.add(p);
+        if (p === undefined) {
+          if (!outside.includes(l.value)) outside.push(l.value);
+        } else if (!from.includes(p)) from.push(p);
       });
-      reads.push([...from]);
-      inputs.push([...outside]);
+      reads.push(from);
+      inputs.push(outside);
       for (const p of from) readers[p]?.push(i);
     });
     this.reads = reads;
     this.readers = readers;
     this.inputsOf = inputs;
-    this.homes = program.computes.map((_, i) => {
+    this.rank = ranks(program, reads);
+    this.mark = new Int32Array(computes.length);
+    this.homes = computes.map((_, i) => {
       const id = this.next++;
-      this.groups.set(id, { id, members: [i] });
-      return new Set([id]);
+      this.groups.set(id, { id, members: [i], rank: this.rank[i] ?? 0 });
+      return [id];
     });
+    // The first groups are numbered as the computes are.
+    for (let i = 0; i < computes.length; i++) {
+      this.after[i] = new Set(readers[i]);
+      this.before[i] = new Set(reads[i]);
+      this.order[i] = i;
+    }
   }
 
   compute(i: number): Compute {
@@ -74,163 +104,338 @@ export class Grouping {
     return g;
   }
 
-  mustStore(v: ValueId): boolean {
-    return this.stored.has(v);
+  /** Whether the compute's value must be in memory whatever reads it. */
+  mustStore(compute: number): boolean {
+    return this.kept[compute] === true;
   }
 
-  /** The values that a set of computes would have to store, were it a group beside the present others. */
-  outputs(members: readonly number[]): ValueId[] {
-    const inside = new Set(members);
-    const out: ValueId[] = [];
-    for (const m of members) {
-      const v = this.compute(m).value;
-      if (this.stored.has(v) || (this.readers[m] ?? []).some((r) => this.readsFromMemory(m, r, inside))) out.push(v);
-    }
-    return out;
+  /** By place: whether the member's value would have to be stored, were the members a group beside the present others. */
+  stored(members: readonly number[]): boolean[] {
+    const stamp = ++this.stamp;
+    const { mark } = this;
+    for (const m of members) mark[m] = stamp;
+    return members.map((m) => {
+      if (this.kept[m]) return true;
+      const homes = this.homes[m] ?? [];
+      for (const r of this.readers[m] ?? []) {
+        if (mark[r] === stamp) {
+          if (this.readOutside(m, r, stamp)) return true;
+        } else if (homes.length <= 1 || this.homes[r]?.some((h) => !homes.includes(h)) !== false)
+          return true;
+      }
+      return false;
+    });
   }
 
-  /** Whether `reader`, in any group it is in, lacks a copy of `m` beside it. */
-  private readsFromMemory(m: number, reader: number, inside: ReadonlySet<number>): boolean {
-    const own = this.homes[m];
+  /** A reader inside the set may also be a member of a group that lacks what it reads. */
+  private readOutside(m: number, reader: number, stamp: number): boolean {
     const homes = this.homes[reader];
-    if (!own || !homes) return false;
-    if (own.size <= 1 && homes.size <= 1) return !inside.has(reader);
+    if (!homes || homes.length <= 1) return false;
     for (const h of homes) {
-      if (own.has(h)) continue;
-      // A group that is part of the set has the set's copy.
-      if (inside.has(reader) && this.group(h).members.every((x) => inside.has(x))) continue;
-      return true;
+      const g = this.groups.get(h);
+      if (!g || g.members.every((x) => this.mark[x] === stamp)) continue;
+      if (!g.members.includes(m)) return true;
     }
     return false;
   }
 
   spec(members: readonly number[]): GroupSpec {
-    return { program: this.program, members: members.map((m) => this.compute(m)), outputs: this.outputs(members) };
+    return specOf(this.program, members, this.stored(members));
   }
 
   /** Groups that read what `id` stores. */
-  consumers(id: number): Set<number> {
-    const out = new Set<number>();
-    for (const m of this.group(id).members) {
-      for (const r of this.readers[m] ?? []) {
-        for (const h of this.homes[r] ?? []) {
-          if (h === id) continue;
-          // A group with its own copy doesn't read ours.
-          if (this.homes[m]?.has(h)) continue;
-          out.add(h);
-        }
-      }
-    }
-    return out;
+  consumers(id: number): ReadonlySet<number> {
+    return this.after[id] ?? NONE;
   }
 
-  producers(id: number): Set<number> {
-    const out = new Set<number>();
-    for (const m of this.group(id).members) {
-      for (const p of this.reads[m] ?? []) {
-        const homes = this.homes[p];
-        if (!homes || homes.has(id)) continue;
-        for (const h of homes) {
-          out.add(h);
-          break;
-        }
-      }
-    }
-    return out;
+  /** Groups whose stored values `id` reads. */
+  producers(id: number): ReadonlySet<number> {
+    return this.before[id] ?? NONE;
   }
 
-  /** Whether a path leads from `from` to `to` through a group that is neither: merging the two would make a cycle. */
-  pathAround(from: number, to: number): number[] | undefined {
-    const target = this.group(to);
-    const last = target.members[target.members.length - 1] ?? 0;
-    const parent = new Map<number, number>();
-    const stack: number[] = [];
-    for (const c of this.consumers(from)) {
-      if (c === to || parent.has(c)) continue;
-      parent.set(c, from);
-      stack.push(c);
-    }
-    for (;;) {
-      const g = stack.pop();
-      if (g === undefined) return undefined;
-      // Everything it leads to comes after its first member: past the target's last there is no way to it.
-      if ((this.group(g).members[0] ?? 0) > last) continue;
-      for (const c of this.consumers(g)) {
-        if (c === to) {
-          const path: number[] = [];
-          for (let x: number | undefined = g; x !== undefined && x !== from; x = parent.get(x)) path.unshift(x);
-          return path;
-        }
-        if (c === from || parent.has(c)) continue;
-        parent.set(c, g);
-        stack.push(c);
-      }
-    }
+  // -- Cycles -------------------------------------------------------------------------------------
+
+  /**
+   * Groups on a path between the two that is more than an edge: merging the two would make a cycle.
+   * Searched from both ends at once, within the stretch of the order between the two, until one side
+   * is exhausted.
+   */
+  cycle(a: number, b: number): number[] | undefined {
+    const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
+    const lo = this.place(from);
+    const hi = this.place(to);
+    const down = new Walk(this.after, from);
+    const up = new Walk(this.before, to);
+    const near = (g: number): boolean => {
+      const p = this.place(g);
+      return p > lo && p < hi;
+    };
+    let met: number | undefined;
+    do {
+      met = down.step(near, up);
+      if (met === -1) met = up.step(near, down);
+    } while (met === -1);
+    this.visited += down.visited + up.visited;
+    return met === undefined ? undefined : pathThrough(met, down, up);
+  }
+
+  private place(id: number): number {
+    return this.order[id] ?? 0;
+  }
+
+  /**
+   * Keeps the order right when `a` and `b` become one: what leads to the later of them moves before
+   * the new group, what the earlier leads to moves behind it, within the places that they all had.
+   */
+  private reorder(a: number, b: number, id: number): void {
+    const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
+    const lo = this.place(from);
+    const hi = this.place(to);
+    const near = (g: number): boolean => {
+      const p = this.place(g);
+      return p > lo && p < hi;
+    };
+    const byPlace = (x: number, y: number): number => this.place(x) - this.place(y);
+    const behind = new Walk(this.after, from).all(near).sort(byPlace);
+    const ahead = new Walk(this.before, to).all(near).sort(byPlace);
+    this.visited += behind.length + ahead.length;
+    const places = [
+      lo,
+      hi,
+      ...behind.map((g) => this.place(g)),
+      ...ahead.map((g) => this.place(g)),
+    ].sort((x, y) => x - y);
+    let next = 0;
+    for (const g of [...ahead, id]) this.order[g] = places[next++] ?? 0;
+    // One place is left over: those behind keep theirs or move on.
+    next++;
+    for (const g of behind) this.order[g] = places[next++] ?? 0;
+  }
+
+  // -- Changes ------------------------------------------------------------------------------------
+
+  private add(members: readonly number[]): number {
+    const id = this.next++;
+    let rank = Infinity;
+    for (const m of members) rank = Math.min(rank, this.rank[m] ?? 0);
+    this.groups.set(id, { id, members, rank });
+    return id;
+  }
+
+  private move(m: number, from: readonly number[], to: number): void {
+    const homes = this.homes[m];
+    if (!homes) return;
+    let n = 0;
+    for (const h of homes) if (!from.includes(h)) homes[n++] = h;
+    homes.length = n;
+    homes.push(to);
   }
 
   merge(a: number, b: number): number {
-    const members = [...new Set([...this.group(a).members, ...this.group(b).members])].sort((x, y) => x - y);
-    const id = this.next++;
+    const members = union(this.group(a).members, this.group(b).members);
+    const id = this.add(members);
+    this.reorder(a, b, id);
     this.groups.delete(a);
     this.groups.delete(b);
-    this.groups.set(id, { id, members });
-    for (const m of members) {
-      const homes = this.homes[m];
-      homes?.delete(a);
-      homes?.delete(b);
-      homes?.add(id);
-    }
+    for (const m of members) this.move(m, [a, b], id);
+    this.after[id] = this.contract(this.after, this.before, a, b, id);
+    this.before[id] = this.contract(this.before, this.after, a, b, id);
     return id;
+  }
+
+  /** The neighbours of two groups in one direction, as those of their union, which takes their place there. */
+  private contract(
+    out: (Set<number> | undefined)[],
+    back: (Set<number> | undefined)[],
+    a: number,
+    b: number,
+    id: number,
+  ): Set<number> {
+    const next = new Set<number>();
+    for (const old of [a, b]) {
+      for (const c of out[old] ?? []) {
+        if (c === a || c === b) continue;
+        next.add(c);
+        const s = back[c];
+        s?.delete(old);
+        s?.add(id);
+      }
+      out[old] = undefined;
+    }
+    return next;
   }
 
   /** Gives each of the consumers its own copy of the group's members and drops the group. */
   duplicate(id: number, into: readonly number[]): number[] {
     const g = this.group(id);
     this.groups.delete(id);
-    for (const m of g.members) this.homes[m]?.delete(id);
-    return into.map((c) => {
-      const members = [...new Set([...g.members, ...this.group(c).members])].sort((x, y) => x - y);
-      const fresh = this.next++;
+    for (const m of g.members) this.homes[m] = (this.homes[m] ?? []).filter((h) => h !== id);
+    const fresh = into.map((c) => {
+      const members = union(g.members, this.group(c).members);
+      const copy = this.add(members);
+      // What the copy reads stands before the group that is copied, which stands before its readers.
+      this.order[copy] = this.place(c);
       this.groups.delete(c);
-      this.groups.set(fresh, { id: fresh, members });
-      for (const m of members) {
-        this.homes[m]?.delete(c);
-        this.homes[m]?.add(fresh);
-      }
-      return fresh;
+      for (const m of members) this.move(m, [c], copy);
+      return copy;
     });
+    this.relink([id, ...into], fresh);
+    return fresh;
+  }
+
+  /** Finds the neighbours of new groups from their members, and puts them in the old ones' place. */
+  private relink(gone: readonly number[], fresh: readonly number[]): void {
+    const around = new Set<number>(fresh);
+    for (const g of gone) {
+      for (const x of this.after[g] ?? []) around.add(x);
+      for (const x of this.before[g] ?? []) around.add(x);
+      this.after[g] = undefined;
+      this.before[g] = undefined;
+    }
+    for (const g of gone) around.delete(g);
+    for (const g of around) {
+      this.after[g] = this.readersOf(g);
+      this.before[g] = this.writersFor(g);
+    }
+  }
+
+  private readersOf(id: number): Set<number> {
+    const out = new Set<number>();
+    for (const m of this.group(id).members) {
+      for (const r of this.readers[m] ?? []) {
+        // A group with its own copy doesn't read ours.
+        for (const h of this.homes[r] ?? [])
+          if (h !== id && this.homes[m]?.includes(h) !== true) out.add(h);
+      }
+    }
+    return out;
+  }
+
+  private writersFor(id: number): Set<number> {
+    const out = new Set<number>();
+    for (const m of this.group(id).members) {
+      for (const p of this.reads[m] ?? []) {
+        const homes = this.homes[p];
+        if (!homes || homes.includes(id)) continue;
+        for (const h of homes) out.add(h);
+      }
+    }
+    return out;
   }
 
   /** Groups in an order in which each comes after those it reads from; ties by first member. */
   ordered(): Group[] {
     const waits = new Map<number, number>();
-    for (const id of this.groups.keys()) waits.set(id, this.producers(id).size);
-    const ready = [...this.groups.values()].filter((g) => waits.get(g.id) === 0);
-    const byFirst = (a: Group, b: Group): number => (a.members[0] ?? 0) - (b.members[0] ?? 0) || a.id - b.id;
-    ready.sort(byFirst);
+    const ready = new Heap<Group>((a, b) => {
+      const d = (a.members[0] ?? 0) - (b.members[0] ?? 0);
+      return d !== 0 ? d < 0 : a.id < b.id;
+    });
+    for (const g of this.groups.values()) {
+      const n = this.producers(g.id).size;
+      waits.set(g.id, n);
+      if (n === 0) ready.push(g);
+    }
     const out: Group[] = [];
-    while (ready.length > 0) {
-      const g = ready.shift();
-      if (!g) break;
+    for (let g = ready.pop(); g; g = ready.pop()) {
       out.push(g);
       for (const c of this.consumers(g.id)) {
         const w = (waits.get(c) ?? 0) - 1;
         waits.set(c, w);
-        if (w !== 0) continue;
-        const next = this.group(c);
-        // Insert by binary search: the list stays sorted.
-        let lo = 0;
-        let hi = ready.length;
-        while (lo < hi) {
-          const mid = (lo + hi) >> 1;
-          const at = ready[mid];
-          if (at && byFirst(at, next) < 0) lo = mid + 1;
-          else hi = mid;
-        }
-        ready.splice(lo, 0, next);
+        if (w === 0) ready.push(this.group(c));
       }
     }
     if (out.length !== this.groups.size) throw new Error('the plan has a cycle');
     return out;
   }
+}
+
+const NONE: ReadonlySet<number> = new Set();
+
+/** A search along the edges in one direction, breadth first. */
+class Walk {
+  /** Where each group was reached from. */
+  readonly parent = new Map<number, number>();
+  private readonly queue: number[];
+  private at = 0;
+
+  constructor(
+    private readonly next: readonly (ReadonlySet<number> | undefined)[],
+    readonly start: number,
+  ) {
+    this.queue = [start];
+  }
+
+  get visited(): number {
+    return this.at;
+  }
+
+  /** Visits one group: undefined when none is left, the group where it met the other walk, or -1. */
+  step(near: (g: number) => boolean, other?: Walk): number | undefined {
+    const g = this.queue[this.at];
+    if (g === undefined) return undefined;
+    this.at++;
+    for (const c of this.next[g] ?? NONE) {
+      if (!near(c) || this.parent.has(c)) continue;
+      this.parent.set(c, g);
+      if (other?.parent.has(c)) return c;
+      this.queue.push(c);
+    }
+    return -1;
+  }
+
+  /** All groups that it reaches. */
+  all(near: (g: number) => boolean): number[] {
+    while (this.step(near) !== undefined);
+    return this.queue.slice(1);
+  }
+}
+
+function pathThrough(middle: number, down: Walk, up: Walk): number[] {
+  const path: number[] = [];
+  for (
+    let g: number | undefined = middle;
+    g !== undefined && g !== down.start;
+    g = down.parent.get(g)
+  )
+    path.push(g);
+  path.reverse();
+  for (let g = up.parent.get(middle); g !== undefined && g !== up.start; g = up.parent.get(g))
+    path.push(g);
+  return path;
+}
+
+/** Two ascending lists as one, without repeats. */
+export function union(a: readonly number[], b: readonly number[]): number[] {
+  const out: number[] = [];
+  let i = 0;
+  let j = 0;
+  for (;;) {
+    const x = a[i];
+    const y = b[j];
+    if (x === undefined && y === undefined) return out;
+    if (y === undefined || (x !== undefined && x <= y)) {
+      if (x !== undefined) out.push(x);
+      if (x === y) j++;
+      i++;
+    } else {
+      out.push(y);
+      j++;
+    }
+  }
+}
+
+/** Computes by depth in the graph, then by id: see *rank*. */
+function ranks(program: Program, reads: readonly (readonly number[])[]): Int32Array {
+  const depth = new Int32Array(program.computes.length);
+  reads.forEach((from, i) => {
+    let d = 0;
+    for (const p of from) d = Math.max(d, (depth[p] ?? 0) + 1);
+    depth[i] = d;
+  });
+  const order = program.computes.map((_, i) => i);
+  const id = (i: number): string => program.computes[i]?.value ?? '';
+  order.sort((a, b) => (depth[a] ?? 0) - (depth[b] ?? 0) || (id(a) < id(b) ? -1 : 1));
+  const out = new Int32Array(order.length);
+  order.forEach((c, i) => (out[c] = i));
+  return out;
 }

@@ -24,11 +24,14 @@ export function structuralHash(group: GroupSpec, schedule: string): string {
       (l) => ({ ...l, value: name(l.value) }),
     );
     const dims = printShape([...c.dims, ...c.reduce].map((d) => d.extent));
-    parts.push(`${name(c.value)} ${c.dtype} ${dims} ${c.dims.length} ${JSON.stringify(c.monoid ?? null)} ${printExpr(body)}`);
+    parts.push(
+      `${name(c.value)} ${c.dtype} ${dims} ${c.dims.length} ${JSON.stringify(c.monoid ?? null)} ${printExpr(body)}`,
+    );
   }
   for (const [v, n] of names) {
     const value = group.program.values.get(v);
-    if (value && value.role !== 'computed') parts.push(`${n} ${value.dtype} ${printShape(value.shape)}`);
+    if (value && value.role !== 'computed')
+      parts.push(`${n} ${value.dtype} ${printShape(value.shape)}`);
   }
   for (const o of group.outputs) parts.push(`out ${name(o)}`);
   return fnv(parts.join('\n'));

@@ -10,7 +10,14 @@ import type { DeviceProfile, IndexClass, KernelView, PlanView } from '../result'
 import { foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
-import { buildKernel, contractionDims, isContraction, kernelTimeUs, type Scheduled } from '../schedule/schedule';
+import {
+  buildKernel,
+  contractionDims,
+  isContraction,
+  kernelTimeUs,
+  type Schedule,
+  type Scheduled,
+} from '../schedule/schedule';
 import { structuralHash } from './hash';
 import type { Search } from './search';
 import type { Pattern, Verdict } from './verdicts';
@@ -19,7 +26,9 @@ export interface PlanKernel {
   readonly id: string;
   readonly members: readonly number[];
   readonly spec: GroupSpec;
+  /** Its price and parameters. Code is built from {@link ownSchedule}. */
   readonly scheduled: Scheduled;
+  readonly ownSchedule: () => Schedule;
 }
 
 export interface Plan {
@@ -27,7 +36,10 @@ export interface Plan {
   /** The kernels that each compute is in. */
   readonly kernelsOf: ReadonlyMap<number, readonly PlanKernel[]>;
   /** Groups that no template can run, with the reasons. */
-  readonly impossible: readonly { readonly members: readonly number[]; readonly verdicts: readonly Verdict[] }[];
+  readonly impossible: readonly {
+    readonly members: readonly number[];
+    readonly verdicts: readonly Verdict[];
+  }[];
 }
 
 export function snapshot(search: Search, prefix: string): Plan {
@@ -40,7 +52,14 @@ export function snapshot(search: Search, prefix: string): Plan {
       impossible.push({ members: g.members, verdicts: s.verdicts });
       continue;
     }
-    const k: PlanKernel = { id: `${prefix}${kernels.length}`, members: g.members, spec: search.grouping.spec(g.members), scheduled: s.value };
+    const spec = search.grouping.spec(g.members);
+    const k: PlanKernel = {
+      id: `${prefix}${kernels.length}`,
+      members: g.members,
+      spec,
+      scheduled: s.value,
+      ownSchedule: search.ownSchedule(g.id, spec),
+    };
     kernels.push(k);
     for (const m of g.members) {
       const list = kernelsOf.get(m);
@@ -58,7 +77,7 @@ export class CodeCache {
   code(k: PlanKernel): readonly KernelIr[] {
     const known = this.built.get(k.id);
     if (known) return known;
-    const code = [buildKernel(k.id, k.spec, k.scheduled.schedule, this.f16)];
+    const code = [buildKernel(k.id, k.spec, k.ownSchedule(), this.f16)];
     this.built.set(k.id, code);
     return code;
   }
@@ -82,7 +101,12 @@ export function patternOf(program: Program, k: PlanKernel): Pattern {
   if (nodes.length <= 1) return 'single';
   const contractions = members.filter(isContraction);
   const reductions = members.filter((m) => m.monoid);
-  if (contractions.length >= 2 && reductions.length >= 4 && contractions.some((c) => reaches(members, contractions[0], c))) return 'attention';
+  if (
+    contractions.length >= 2 &&
+    reductions.length >= 4 &&
+    contractions.some((c) => reaches(members, contractions[0], c))
+  )
+    return 'attention';
   const main = contractions[0] ?? reductions[0];
   if (!main) {
     if (k.spec.outputs.length > 1) return connected(members) ? 'multi-output' : 'horizontal';
@@ -131,7 +155,11 @@ function connected(members: readonly Compute[]): boolean {
   return new Set(members.map((m) => find(m.value))).size <= 1;
 }
 
-export function labelOf(graph: Graph, program: Program, k: { readonly members: readonly number[] }): string {
+export function labelOf(
+  graph: Graph,
+  program: Program,
+  k: { readonly members: readonly number[] },
+): string {
   const byId = new Map(graph.nodes.map((n) => [n.id, n]));
   const ops = nodesOf(program, k.members).map((n) => byId.get(n)?.op ?? 'copy');
   const runs: { op: string; n: number }[] = [];
@@ -141,7 +169,9 @@ export function labelOf(graph: Graph, program: Program, k: { readonly members: r
     else runs.push({ op, n: 1 });
   }
   const text = runs.map((r) => (r.n > 1 ? `${r.op} ×${r.n}` : r.op));
-  return text.length <= 6 ? text.join(' + ') : `${text.slice(0, 5).join(' + ')} + ${text.length - 5} more`;
+  return text.length <= 6
+    ? text.join(' + ')
+    : `${text.slice(0, 5).join(' + ')} + ${text.length - 5} more`;
 }
 
 /** The class of a compute, from its maps alone. */
@@ -194,7 +224,9 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   const { program, device } = ctx;
   const f = k.scheduled.features;
   const time = kernelTimeUs(f, device);
-  const tensors = (values: Iterable<ValueId>): TensorId[] => [...new Set([...values].map((v) => ctx.tensorOf.get(v) ?? v))];
+  const tensors = (values: Iterable<ValueId>): TensorId[] => [
+    ...new Set([...values].map((v) => ctx.tensorOf.get(v) ?? v)),
+  ];
   const outputs = new Set(k.spec.outputs);
   const inputs = [...f.bytesOf.keys()].filter((v) => !outputs.has(v));
   const nodes = nodesOf(program, k.members);
@@ -205,17 +237,30 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     alone = [...parts];
   }
   const aloneUs = alone.reduce((s, p) => s + kernelTimeUs(p.scheduled.features, device).us, 0);
-  const aloneBytes = alone.reduce((s, p) => s + p.scheduled.features.bytesRead + p.scheduled.features.bytesWritten, 0);
+  const aloneBytes = alone.reduce(
+    (s, p) => s + p.scheduled.features.bytesRead + p.scheduled.features.bytesWritten,
+    0,
+  );
   const fused = alone.length > 1;
   const schedule = k.scheduled.schedule;
   const params: Record<string, number | string> =
     schedule.kind === 'row'
-      ? { threads: schedule.params.threads, rows: schedule.params.rows, unrolled: schedule.params.unrolled }
+      ? {
+          threads: schedule.params.threads,
+          rows: schedule.params.rows,
+          unrolled: schedule.params.unrolled,
+        }
       : {
           workgroup: schedule.params.workgroup,
-          tile: schedule.params.tile.kind === 'linear' ? schedule.params.tile.size : schedule.params.tile.sizes.join('×'),
+          tile:
+            schedule.params.tile.kind === 'linear'
+              ? schedule.params.tile.size
+              : schedule.params.tile.sizes.join('×'),
         };
-  const invocations = schedule.kind === 'row' ? schedule.params.threads * schedule.params.rows : schedule.params.workgroup;
+  const invocations =
+    schedule.kind === 'row'
+      ? schedule.params.threads * schedule.params.rows
+      : schedule.params.workgroup;
   const notes: Verdict[] = [];
   if (fused && aloneUs > 0 && time.us > 0.9 * aloneUs) {
     const gain = Math.max(0, 100 * (1 - time.us / aloneUs));
@@ -227,7 +272,8 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       unit: '% saved',
       limitSource: 'cost model',
       message: `arithmetic takes ${time.computeUs.toFixed(1)} µs and memory ${time.memoryUs.toFixed(1)} µs: the kernel is bound by arithmetic, so fusing saves only ${gain.toFixed(1)} % of ${aloneUs.toFixed(1)} µs`,
-      counterfactual: 'would gain more if the product were smaller against the tensors that it reads and writes',
+      counterfactual:
+        'would gain more if the product were smaller against the tensors that it reads and writes',
       confidence: 'modelled',
     });
   }
@@ -274,7 +320,9 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
   const { program } = ctx;
   const bytes = (v: ValueId): number => {
     const value = program.values.get(v);
-    return value ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16)) : 0;
+    return value
+      ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16))
+      : 0;
   };
   const last = new Map<ValueId, number>();
   plan.kernels.forEach((k, i) => {
@@ -289,7 +337,8 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
   plan.kernels.forEach((k, i) => {
     for (const o of k.spec.outputs) live += bytes(o);
     peak = Math.max(peak, live);
-    for (const v of ends.get(i) ?? []) if (program.values.get(v)?.role === 'computed') live -= bytes(v);
+    for (const v of ends.get(i) ?? [])
+      if (program.values.get(v)?.role === 'computed') live -= bytes(v);
   });
   return peak;
 }

@@ -12,13 +12,16 @@
  *  - *sibling* move: two groups that read the same value.
  *  - *recompute* move: a cheap producer is copied into each of its consumers.
  */
+import type { NodeId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
-import { type Scheduled, scheduleGroup, type ScheduleResult } from '../schedule/schedule';
-import { visitLoads } from '../schedule/group';
-import { Grouping } from './grouping';
+import { type GroupSpec, visitLoads } from '../schedule/group';
+import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
+import { type Grouping, union } from './grouping';
+import { Heap } from './heap';
+import { type Answer, ScheduleMemo } from './memo';
 import type { Policy } from './policy';
 import type { Verdict } from './verdicts';
 
@@ -39,11 +42,12 @@ export interface SearchOptions {
 
 /** Computes in one kernel, at most: what keeps shaders and the search small. */
 export const MEMBER_LIMIT = 256;
+/** Readers of one value that are tried against each other as siblings, at most: their pairs grow as its square. */
+const SIBLING_READERS = 16;
 
 export interface Attempt {
   readonly ok: boolean;
   readonly gainPs: number;
-  readonly merged?: Scheduled;
   readonly verdicts: readonly Verdict[];
 }
 
@@ -55,10 +59,16 @@ interface Candidate {
   readonly order: number;
 }
 
+/** Stands for the cost of a group that no template can run: any merge that can is welcome. */
+const IMPOSSIBLE_PS = Number.MAX_SAFE_INTEGER / 4;
+
 export class Search {
   readonly log: LogEntry[] = [];
-  private readonly scheduled = new Map<number, ScheduleResult>();
-  private heap: Candidate[] = [];
+  readonly memo: ScheduleMemo;
+  /** Pairs of groups judged: with the memo's counts and the grouping's visits, the search's work. */
+  judged = 0;
+  private readonly answers: (Answer | undefined)[] = [];
+  private readonly gains = new Map<number, number>();
   private tick = 0;
 
   constructor(
@@ -66,27 +76,46 @@ export class Search {
     readonly grouping: Grouping,
     readonly policy: Policy,
     readonly options: SearchOptions,
-  ) {}
+  ) {
+    this.memo = new ScheduleMemo(program, options);
+  }
 
-  schedule(id: number): ScheduleResult {
-    const known = this.scheduled.get(id);
+  private answer(id: number): Answer {
+    const known = this.answers[id];
     if (known) return known;
-    const r = scheduleGroup(this.grouping.spec(this.grouping.group(id).members), this.options);
-    this.scheduled.set(id, r);
-    return r;
+    const { members } = this.grouping.group(id);
+    const a = this.memo.ask(members, this.grouping.stored(members));
+    this.answers[id] = a;
+    return a;
+  }
+
+  /** The group's price and limits, in its own names; of its schedule, only the kind and the parameters. */
+  schedule(id: number): ScheduleResult {
+    return this.memo.translate(this.answer(id), this.grouping.group(id).members);
+  }
+
+  /** The schedule that a group's code is built from. */
+  ownSchedule(id: number, spec: GroupSpec): () => Schedule {
+    const answer = this.answer(id);
+    return () => this.memo.own(answer, spec);
   }
 
   cost(id: number): number | undefined {
-    const s = this.schedule(id);
+    const s = this.answer(id).result;
     return s.ok ? s.value.cost : undefined;
   }
 
   /** Merges the computes of each op as far as one kernel can hold them: the plan without fusion. */
   mergeWithinOps(): void {
+    const origin = (id: number): readonly NodeId[] => {
+      const { members } = this.grouping.group(id);
+      const first = this.grouping.compute(members[0] ?? 0).origin;
+      // Groups grow within one op only, so that all members come from where the first does.
+      return members.length === 1 || first.length === 1 ? first : this.nodes(members);
+    };
     this.run((a, b) => {
-      const x = new Set<string>();
-      for (const m of this.grouping.group(a).members) for (const o of this.grouping.compute(m).origin) x.add(o);
-      return this.grouping.group(b).members.every((m) => this.grouping.compute(m).origin.every((o) => x.has(o)));
+      const x = origin(a);
+      return origin(b).every((o) => x.includes(o));
     });
   }
 
@@ -107,11 +136,13 @@ export class Search {
       if (c.monoid) return;
       const readers = grouping.readers[i] ?? [];
       const r = readers.length === 1 ? readers[0] : undefined;
-      if (r === undefined || grouping.mustStore(c.value)) return;
+      if (r === undefined || grouping.mustStore(i)) return;
       const consumer = grouping.compute(r);
       // With two computed operands it may do better as the epilogue of either.
-      if (consumer.monoid || (grouping.reads[r] ?? []).length > 1 || !identityRead(consumer, c)) return;
-      if (new Set([...(grouping.inputsOf[i] ?? []), ...(grouping.inputsOf[r] ?? [])]).size > 3) return;
+      if (consumer.monoid || (grouping.reads[r] ?? []).length > 1 || !identityRead(consumer, c))
+        return;
+      if (new Set([...(grouping.inputsOf[i] ?? []), ...(grouping.inputsOf[r] ?? [])]).size > 3)
+        return;
       const a = only(grouping.homes[i]);
       const b = only(grouping.homes[r]);
       if (a === undefined || b === undefined || a === b) return;
@@ -126,54 +157,71 @@ export class Search {
   }
 
   private run(may: (a: number, b: number) => boolean): void {
-    this.heap = [];
-    for (const id of this.grouping.groups.keys()) this.consider(id, may, true);
-    for (let c = this.pop(); c; c = this.pop()) {
+    const heap = new Heap<Candidate>((x, y) =>
+      x.gain !== y.gain ? x.gain > y.gain : x.order < y.order,
+    );
+    const groups = [...this.grouping.groups.values()].sort(
+      (x, y) => x.rank - y.rank || x.id - y.id,
+    );
+    for (const g of groups) this.consider(heap, g.id, may, true);
+    for (let c = heap.pop(); c; c = heap.pop()) {
       if (!this.grouping.groups.has(c.a) || !this.grouping.groups.has(c.b)) continue;
       const left = this.grouping.group(c.a).members;
       const right = this.grouping.group(c.b).members;
       // The graph has changed since: a path around may have appeared.
-      if (this.cycle(c.a, c.b)) continue;
+      if (this.grouping.cycle(c.a, c.b)) continue;
       const id = this.grouping.merge(c.a, c.b);
       this.log.push({ kind: c.kind, left, right, gainPs: c.gain });
-      this.consider(id, may, false);
+      this.consider(heap, id, may, false);
     }
   }
 
   /** Puts the moves of a group with its neighbours on the heap. */
-  private consider(id: number, may: (a: number, b: number) => boolean, onlyDown: boolean): void {
-    const seen = new Set<number>();
-    for (const c of this.grouping.consumers(id)) {
-      seen.add(c);
-      this.propose('vertical', id, c, may);
+  private consider(
+    heap: Heap<Candidate>,
+    id: number,
+    may: (a: number, b: number) => boolean,
+    onlyDown: boolean,
+  ): void {
+    const { grouping } = this;
+    const rank = grouping.group(id).rank;
+    const propose = (kind: 'vertical' | 'sibling', a: number, b: number): void => {
+      if (!may(a, b)) return;
+      const gain = this.gain(a, b);
+      if (gain > 0 && !grouping.cycle(a, b)) heap.push({ kind, a, b, gain, order: this.tick++ });
+    };
+    const consumers = grouping.consumers(id);
+    const producers = grouping.producers(id);
+    for (const c of this.byRank(consumers)) propose('vertical', id, c);
+    if (!onlyDown) for (const p of this.byRank(producers)) propose('vertical', p, id);
+    for (const s of this.byRank(this.siblings(id))) {
+      if (consumers.has(s) || (!onlyDown && producers.has(s))) continue;
+      const other = grouping.group(s).rank;
+      const first = other < rank || (other === rank && s < id);
+      if (onlyDown && first) continue;
+      if (first) propose('sibling', s, id);
+      else propose('sibling', id, s);
     }
-    if (!onlyDown) {
-      for (const p of this.grouping.producers(id)) {
-        seen.add(p);
-        this.propose('vertical', p, id, may);
-      }
-    }
-    for (const s of this.siblings(id)) {
-      if (seen.has(s) || s === id || (onlyDown && s < id)) continue;
-      this.propose('sibling', Math.min(s, id), Math.max(s, id), may);
-    }
+  }
+
+  private byRank(ids: ReadonlySet<number>): number[] {
+    const out = [...ids];
+    if (out.length < 2) return out;
+    const rank = (id: number): number => this.grouping.group(id).rank;
+    return out.sort((x, y) => rank(x) - rank(y) || x - y);
   }
 
   /** Groups that read a value this one reads too. */
   private siblings(id: number): Set<number> {
     const out = new Set<number>();
     const { grouping } = this;
+    const meet = (readers: readonly number[]): void => {
+      if (readers.length < 2 || readers.length > SIBLING_READERS) return;
+      for (const r of readers) for (const h of grouping.homes[r] ?? []) out.add(h);
+    };
     for (const m of grouping.group(id).members) {
-      for (const p of grouping.reads[m] ?? []) {
-        const readers = grouping.readers[p] ?? [];
-        if (readers.length > 16) continue;
-        for (const r of readers) for (const h of grouping.homes[r] ?? []) out.add(h);
-      }
-      for (const v of grouping.inputsOf[m] ?? []) {
-        const readers = this.readersOfInput(v);
-        if (readers.length > 16) continue;
-        for (const r of readers) for (const h of grouping.homes[r] ?? []) out.add(h);
-      }
+      for (const p of grouping.reads[m] ?? []) meet(grouping.readers[p] ?? []);
+      for (const v of grouping.inputsOf[m] ?? []) meet(this.readersOfInput(v));
     }
     out.delete(id);
     return out;
@@ -194,40 +242,53 @@ export class Search {
     return this.inputReaders.get(v) ?? [];
   }
 
-  private cycle(a: number, b: number): number[] | undefined {
-    return this.grouping.pathAround(a, b) ?? this.grouping.pathAround(b, a);
-  }
-
-  private propose(kind: 'vertical' | 'sibling', a: number, b: number, may: (a: number, b: number) => boolean): void {
-    if (!may(a, b)) return;
-    const t = this.attempt(a, b);
-    if (t.ok && t.gainPs > 0) this.push({ kind, a, b, gain: t.gainPs, order: this.tick++ });
-  }
-
-  private readonly judged = new Map<string, Attempt>();
-
   /**
-   * Judges the merge of two groups: all that speaks against it, or the gain. A group never changes
-   * (a merge makes a new one), so judgements are kept, but for cycles, which come and go.
+   * What the merge of two groups gains by the model, in picoseconds; not positive where it isn't
+   * possible. A group never changes (a merge makes a new one), so gains are kept; cycles come and go,
+   * and are not looked for here.
    */
-  attempt(a: number, b: number): Attempt {
-    const key = `${a} ${b}`;
-    const known = this.judged.get(key);
-    if (known && !this.cycle(a, b)) return known;
-    const t = this.judge(a, b);
-    if (!t.verdicts.some((v) => v.code === 'CYCLE')) this.judged.set(key, t);
-    return t;
+  private gain(a: number, b: number): number {
+    const key = a * 2 ** 26 + b;
+    const known = this.gains.get(key);
+    if (known !== undefined) return known;
+    this.judged++;
+    const g = this.computeGain(a, b);
+    this.gains.set(key, g);
+    return g;
   }
 
-  private judge(a: number, b: number): Attempt {
+  private computeGain(a: number, b: number): number {
+    const { grouping } = this;
+    const x = grouping.group(a).members;
+    const y = grouping.group(b).members;
+    if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return 0;
+    const merged = this.merged(x, y).answer.result;
+    return merged.ok
+      ? (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost
+      : 0;
+  }
+
+  private merged(
+    x: readonly number[],
+    y: readonly number[],
+  ): { members: readonly number[]; answer: Answer } {
+    const members = union(x, y);
+    return { members, answer: this.memo.ask(members, this.grouping.stored(members)) };
+  }
+
+  private nodes(members: readonly number[]): NodeId[] {
+    return [...new Set(members.flatMap((m) => this.grouping.compute(m).origin))];
+  }
+
+  /** Judges the merge of two groups: all that speaks against it, or the gain. */
+  attempt(a: number, b: number): Attempt {
     const { grouping } = this;
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;
     const verdicts: Verdict[] = [...this.policy.verdicts(x, y)];
-    const nodes = [...new Set([...x, ...y].flatMap((m) => grouping.compute(m).origin))];
-    const around = this.cycle(a, b);
+    const around = grouping.cycle(a, b);
     if (around) {
-      const between = [...new Set(around.flatMap((g) => grouping.group(g).members.flatMap((m) => grouping.compute(m).origin)))];
+      const between = [...new Set(around.flatMap((g) => this.nodes(grouping.group(g).members)))];
       verdicts.push({
         code: 'CYCLE',
         nodes: between,
@@ -239,7 +300,7 @@ export class Search {
     if (x.length + y.length > MEMBER_LIMIT) {
       verdicts.push({
         code: 'CODE_SIZE',
-        nodes,
+        nodes: this.nodes(union(x, y)),
         quantity: x.length + y.length,
         limit: MEMBER_LIMIT,
         unit: 'computes',
@@ -250,16 +311,22 @@ export class Search {
       });
     }
     if (verdicts.length > 0) return { ok: false, gainPs: 0, verdicts };
-    const ca = this.schedule(a);
-    const cb = this.schedule(b);
-    const members = [...new Set([...x, ...y])].sort((p, q) => p - q);
-    const merged = scheduleGroup(grouping.spec(members), this.options);
-    if (!merged.ok) return { ok: false, gainPs: 0, verdicts: merged.verdicts };
-    // A part that can't be a kernel alone makes any merge that can welcome.
-    const apart = (ca.ok ? ca.value.cost : Number.MAX_SAFE_INTEGER / 4) + (cb.ok ? cb.value.cost : Number.MAX_SAFE_INTEGER / 4);
-    const gainPs = apart - merged.value.cost;
-    if (gainPs > 0 || !ca.ok || !cb.ok) return { ok: true, gainPs, merged: merged.value, verdicts: [] };
-    return { ok: true, gainPs, merged: merged.value, verdicts: [this.slower(ca.value, cb.value, merged.value, nodes)] };
+    const { members, answer } = this.merged(x, y);
+    const merged = answer.result;
+    if (!merged.ok)
+      return { ok: false, gainPs: 0, verdicts: this.memo.translateVerdicts(answer, members) };
+    const ca = this.answer(a).result;
+    const cb = this.answer(b).result;
+    const gainPs =
+      (ca.ok ? ca.value.cost : IMPOSSIBLE_PS) +
+      (cb.ok ? cb.value.cost : IMPOSSIBLE_PS) -
+      merged.value.cost;
+    if (gainPs > 0 || !ca.ok || !cb.ok) return { ok: true, gainPs, verdicts: [] };
+    return {
+      ok: true,
+      gainPs,
+      verdicts: [this.slower(ca.value, cb.value, merged.value, this.nodes([...x, ...y]))],
+    };
   }
 
   private slower(a: Scheduled, b: Scheduled, m: Scheduled, nodes: readonly string[]): Verdict {
@@ -279,7 +346,10 @@ export class Search {
         confidence: 'modelled',
       };
     }
-    if (m.features.threads < Math.min(a.features.threads, b.features.threads) && m.features.threads < this.options.device.saturatingThreads) {
+    if (
+      m.features.threads < Math.min(a.features.threads, b.features.threads) &&
+      m.features.threads < this.options.device.saturatingThreads
+    ) {
       return {
         code: 'LOW_PARALLELISM',
         nodes,
@@ -307,130 +377,99 @@ export class Search {
 
   /** Copies cheap pointwise producers that several groups read into each of them, where that pays. */
   private recomputeMoves(): boolean {
+    const { grouping } = this;
     let any = false;
-    for (const g of this.grouping.ordered()) {
-      if (!this.grouping.groups.has(g.id)) continue;
-      const members = g.members;
-      if (members.some((m) => this.grouping.compute(m).monoid || this.grouping.mustStore(this.grouping.compute(m).value))) continue;
-      const consumers = [...this.grouping.consumers(g.id)].sort((a, b) => a - b);
+    for (const g of grouping.ordered()) {
+      if (!grouping.groups.has(g.id)) continue;
+      const { members } = g;
+      const consumers = this.byRank(grouping.consumers(g.id));
       if (consumers.length === 0 || consumers.length > 8) continue;
-      if (!this.policy.mayRecompute(members)) continue;
       const forced = this.policy.mustRecompute(members);
       if (consumers.length < 2 && !forced) continue;
-      if (consumers.some((c) => !this.policy.allows(members, this.grouping.group(c).members))) continue;
-      let before = this.cost(g.id) ?? 0;
-      let after = 0;
-      let ok = true;
-      for (const c of consumers) {
-        const alone = this.cost(c);
-        const union = [...new Set([...members, ...this.grouping.group(c).members])].sort((a, b) => a - b);
-        if (union.length > MEMBER_LIMIT) {
-          ok = false;
-          break;
-        }
-        const spec = this.grouping.spec(union);
-        const values = new Set(members.map((m) => this.grouping.compute(m).value));
-        const s = scheduleGroup({ ...spec, outputs: spec.outputs.filter((o) => !values.has(o)) }, this.options);
-        if (!s.ok || alone === undefined) {
-          ok = false;
-          break;
-        }
-        before += alone;
-        after += s.value.cost;
-      }
-      if (!ok || (after >= before && !forced)) continue;
-      this.log.push({ kind: 'recompute', left: members, right: consumers.flatMap((c) => this.grouping.group(c).members), gainPs: before - after });
-      this.grouping.duplicate(g.id, consumers);
+      if (members.some((m) => grouping.compute(m).monoid || grouping.mustStore(m))) continue;
+      if (!this.policy.mayRecompute(members)) continue;
+      if (consumers.some((c) => !this.policy.allows(members, grouping.group(c).members))) continue;
+      const gainPs = this.recomputeGain(g.id, consumers);
+      if (gainPs === undefined || (gainPs <= 0 && !forced)) continue;
+      this.log.push({
+        kind: 'recompute',
+        left: members,
+        right: consumers.flatMap((c) => grouping.group(c).members),
+        gainPs,
+      });
+      grouping.duplicate(g.id, consumers);
       any = true;
     }
     return any;
+  }
+
+  /** What copying the group into each of its consumers gains; undefined where one of them can't take it. */
+  private recomputeGain(id: number, consumers: readonly number[]): number | undefined {
+    const { grouping } = this;
+    const { members } = grouping.group(id);
+    const copied = new Set(members);
+    let gain = this.cost(id) ?? 0;
+    for (const c of consumers) {
+      const alone = this.cost(c);
+      const both = union(members, grouping.group(c).members);
+      if (alone === undefined || both.length > MEMBER_LIMIT) return undefined;
+      const stored = grouping.stored(both).map((s, i) => s && !copied.has(both[i] ?? -1));
+      const s = this.memo.ask(both, stored).result;
+      if (!s.ok) return undefined;
+      gain += alone - s.value.cost;
+    }
+    return gain;
   }
 
   /** Makes the computes one group, whatever the model says; the verdicts when that isn't possible. */
   require(computes: readonly number[]): readonly Verdict[] {
     const ids = new Set<number>();
     for (const c of computes) for (const h of this.grouping.homes[c] ?? []) ids.add(h);
-    let [first, ...rest] = [...ids].sort((a, b) => a - b);
+    const [start, ...rest] = [...ids].sort((a, b) => a - b);
+    if (start === undefined) return [];
+    let first = start;
     let left = rest;
-    while (first !== undefined && left.length > 0) {
-      let done = false;
+    while (left.length > 0) {
       let last: readonly Verdict[] = [];
-      for (const other of left) {
-        if (this.cycle(first, other)) {
-          last = this.attempt(first, other).verdicts;
-          continue;
-        }
-        const t = this.attempt(first, other);
-        if (!t.ok) {
-          last = t.verdicts;
-          continue;
-        }
-        const x = this.grouping.group(first).members;
-        const y = this.grouping.group(other).members;
-        left = left.filter((o) => o !== other);
-        first = this.grouping.merge(first, other);
-        this.log.push({ kind: 'required', left: x, right: y, gainPs: t.gainPs });
-        done = true;
-        break;
-      }
-      if (!done) return last;
+      const other = left.find((o) => {
+        const t = this.attempt(first, o);
+        last = t.verdicts;
+        if (!t.ok) return false;
+        this.log.push({
+          kind: 'required',
+          left: this.grouping.group(first).members,
+          right: this.grouping.group(o).members,
+          gainPs: t.gainPs,
+        });
+        return true;
+      });
+      if (other === undefined) return last;
+      left = left.filter((o) => o !== other);
+      first = this.grouping.merge(first, other);
     }
     return [];
   }
-
-  // -- A binary heap: largest gain first, then oldest ---------------------------------------------
-
-  private before(a: Candidate, b: Candidate): boolean {
-    return a.gain !== b.gain ? a.gain > b.gain : a.order < b.order;
-  }
-
-  private push(c: Candidate): void {
-    const h = this.heap;
-    let i = h.length;
-    h.push(c);
-    while (i > 0) {
-      const p = (i - 1) >> 1;
-      const parent = h[p];
-      if (!parent || !this.before(c, parent)) break;
-      h[i] = parent;
-      i = p;
-    }
-    h[i] = c;
-  }
-
-  private pop(): Candidate | undefined {
-    const h = this.heap;
-    const top = h[0];
-    const last = h.pop();
-    if (!top || !last || h.length === 0) return top;
-    let i = 0;
-    for (;;) {
-      let k = 2 * i + 1;
-      const l = h[k];
-      if (!l) break;
-      const r = h[k + 1];
-      if (r && this.before(r, l)) k++;
-      const child = h[k];
-      if (!child || !this.before(child, last)) break;
-      h[i] = child;
-      i = k;
-    }
-    h[i] = last;
-    return top;
-  }
 }
 
-function only(s: Set<number> | undefined): number | undefined {
-  return s?.size === 1 ? [...s][0] : undefined;
+function only(homes: readonly number[] | undefined): number | undefined {
+  return homes?.length === 1 ? homes[0] : undefined;
 }
 
 /** Whether `consumer` reads `producer` only element for element, in the same shape. */
 function identityRead(consumer: Compute, producer: Compute): boolean {
   if (consumer.dims.length !== producer.dims.length) return false;
-  if (!consumer.dims.every((d, i) => I.same(d.extent, producer.dims[i]?.extent ?? I.num(-1)))) return false;
+  if (!consumer.dims.every((d, i) => I.same(d.extent, producer.dims[i]?.extent ?? I.num(-1))))
+    return false;
   let ok = true;
   visitLoads(consumer.body, (l) => {
-    if (l.value === producer.value) ok = ok && l.index.every((e, i) => e.key === `d${i}` || (e.key === '0' && I.isConst(producer.dims[i]?.extent ?? I.num(0), 1)));
+    if (l.value === producer.value)
+      ok =
+        ok &&
+        l.index.every(
+          (e, i) =>
+            e.key === `d${i}` ||
+            (e.key === '0' && I.isConst(producer.dims[i]?.extent ?? I.num(0), 1)),
+        );
   });
   return ok;
 }

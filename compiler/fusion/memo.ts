@@ -1,0 +1,114 @@
+/**
+ * Schedules of groups, each structure scheduled once.
+ *
+ * A *question* is a set of members and which of their values must be stored. Its answer is that of
+ * the first group of the same structure; prices and limits are read off it as they are, and what
+ * names values or nodes (bytes by value, verdicts) is translated when somebody asks for it.
+ */
+import type { Program } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
+import type { GroupSpec } from '../schedule/group';
+import {
+  type Schedule,
+  type Scheduled,
+  scheduleGroup,
+  type ScheduleOptions,
+  type ScheduleResult,
+} from '../schedule/schedule';
+import { Signatures } from './signature';
+import type { Verdict } from './verdicts';
+
+export interface Answer {
+  /** Of the first group with this structure: its own names. */
+  readonly result: ScheduleResult;
+  readonly members: readonly number[];
+}
+
+export class ScheduleMemo {
+  readonly signatures: Signatures;
+  private readonly answers = new Map<string, Answer>();
+  /** How often a group was scheduled, and how often that was asked for: the search's work. */
+  readonly counts = { built: 0, asked: 0 };
+
+  constructor(
+    private readonly program: Program,
+    private readonly options: ScheduleOptions,
+  ) {
+    this.signatures = new Signatures(program);
+  }
+
+  /** `stored` tells of each member, by place, whether its value must be stored. */
+  ask(members: readonly number[], stored: readonly boolean[]): Answer {
+    this.counts.asked++;
+    const key = this.signatures.key(members, stored);
+    const known = this.answers.get(key);
+    if (known) return known;
+    this.counts.built++;
+    const answer: Answer = {
+      result: scheduleGroup(specOf(this.program, members, stored), this.options),
+      members,
+    };
+    this.answers.set(key, answer);
+    return answer;
+  }
+
+  /** The schedule that the group's own code is built from. */
+  own(answer: Answer, spec: GroupSpec): Schedule {
+    const { result } = answer;
+    if (!result.ok) throw new Error('a kernel that no template can run');
+    if (
+      answer.members.length === spec.members.length &&
+      spec.members.every((c, i) => this.program.computes[answer.members[i] ?? -1] === c)
+    )
+      return result.value.schedule;
+    const again = scheduleGroup(spec, this.options);
+    if (!again.ok) throw new Error('a group of a structure that can be scheduled, and it can not');
+    return again.value.schedule;
+  }
+
+  /** The answer in the names of the group that asked; of its schedule, only what isn't named by values. */
+  translate(answer: Answer, members: readonly number[]): ScheduleResult {
+    const { result } = answer;
+    if (answer.members === members) return result;
+    if (!result.ok) return { ok: false, verdicts: this.translateVerdicts(answer, members) };
+    const from = this.signatures.valuesOf(answer.members);
+    const to = this.signatures.valuesOf(members);
+    const names = new Map<ValueId, ValueId>();
+    from.forEach((v, i) => names.set(v, to[i] ?? v));
+    const rename = (v: ValueId): ValueId => names.get(v) ?? v;
+    const { features } = result.value;
+    const bytesOf = new Map<ValueId, number>();
+    for (const [v, bytes] of features.bytesOf) bytesOf.set(rename(v), bytes);
+    const repeated = features.repeated.map((r) => ({ ...r, value: rename(r.value) }));
+    const value: Scheduled = { ...result.value, features: { ...features, bytesOf, repeated } };
+    return { ok: true, value };
+  }
+
+  translateVerdicts(answer: Answer, members: readonly number[]): readonly Verdict[] {
+    const { result } = answer;
+    if (result.ok) return [];
+    if (answer.members === members) return result.verdicts;
+    const from = this.signatures.originsOf(answer.members);
+    const to = this.signatures.originsOf(members);
+    const names = new Map<string, string>();
+    from.forEach((o, i) => names.set(o, to[i] ?? o));
+    return result.verdicts.map((v) => ({ ...v, nodes: v.nodes.map((n) => names.get(n) ?? n) }));
+  }
+}
+
+export function specOf(
+  program: Program,
+  members: readonly number[],
+  stored: readonly boolean[],
+): GroupSpec {
+  const computes = members.map((m) => {
+    const c = program.computes[m];
+    if (!c) throw new Error(`no compute ${m}`);
+    return c;
+  });
+  return {
+    program,
+    members: computes,
+    outputs: computes.filter((_, i) => stored[i]).map((c) => c.value),
+  };
+}

@@ -1,0 +1,286 @@
+/**
+ * Structural signatures: what a compute, and a group of computes, does, with all names taken out.
+ *
+ * Networks repeat themselves: the hundredth block asks the same questions as the first. Groups with
+ * equal keys have equal schedules, prices and verdicts, whatever their values are called, so that
+ * each question is answered once (see memo.ts).
+ *
+ * Vocabulary
+ *  - *signature* of a compute: its dims, monoid, types and body, with the values that it loads
+ *    numbered in the order in which they first occur, and the types of those values.
+ *  - *numbering* of a group: its members' values and origins, numbered in the order in which they
+ *    first occur; two groups with one key correspond by it, value for value.
+ */
+import type { Compute, Program } from '../ir/compute';
+import type { Expr, ValueId } from '../ir/expr';
+import type { Atom, IndexExpr } from '../ir/indexExpr';
+
+export interface Signature {
+  /** Equal for equal texts, within one program. */
+  readonly id: number;
+  readonly text: string;
+  /** Numbers (in the program) of the values loaded, in the order of the signature's numbering. */
+  readonly loads: readonly number[];
+  /** Number of the value defined. */
+  readonly value: number;
+  /** Numbers of the L0 nodes it comes from. */
+  readonly origin: readonly number[];
+}
+
+export class Signatures {
+  private readonly numberOf = new Map<ValueId, number>();
+  private readonly values: ValueId[] = [];
+  private readonly originOf = new Map<string, number>();
+  private readonly origins: string[] = [];
+  private readonly interned = new Map<string, number>();
+  private readonly known: (Signature | undefined)[];
+  /** Numbering of the group at hand: a value's place holds when its stamp is the present one. */
+  private valueStamp: Int32Array;
+  private valuePlace: Int32Array;
+  private originStamp: Int32Array;
+  private originPlace: Int32Array;
+  private stamp = 0;
+
+  constructor(readonly program: Program) {
+    for (const v of program.values.keys()) this.number(v);
+    for (const c of program.computes) {
+      this.number(c.value);
+      for (const o of c.origin) {
+        if (this.originOf.has(o)) continue;
+        this.originOf.set(o, this.origins.length);
+        this.origins.push(o);
+      }
+    }
+    this.known = new Array<Signature | undefined>(program.computes.length);
+    this.valueStamp = new Int32Array(this.values.length);
+    this.valuePlace = new Int32Array(this.values.length);
+    this.originStamp = new Int32Array(this.origins.length);
+    this.originPlace = new Int32Array(this.origins.length);
+  }
+
+  private number(v: ValueId): number {
+    let n = this.numberOf.get(v);
+    if (n === undefined) {
+      n = this.values.length;
+      this.numberOf.set(v, n);
+      this.values.push(v);
+    }
+    return n;
+  }
+
+  valueId(n: number): ValueId {
+    return this.values[n] ?? '';
+  }
+
+  originId(n: number): string {
+    return this.origins[n] ?? '';
+  }
+
+  /** The signature of the compute at a position in the program. */
+  of(position: number): Signature {
+    const old = this.known[position];
+    if (old) return old;
+    const c = this.program.computes[position];
+    if (!c) throw new Error(`no compute ${position}`);
+    const s = this.make(c);
+    this.known[position] = s;
+    return s;
+  }
+
+  private make(c: Compute): Signature {
+    const loads: ValueId[] = [];
+    const place = new Map<ValueId, number>();
+    const printer = new Printer((v) => {
+      let p = place.get(v);
+      if (p === undefined) {
+        p = loads.length;
+        place.set(v, p);
+        loads.push(v);
+      }
+      return p;
+    });
+    let text = `${c.dtype} ${c.accumulator} ${monoidText(c)}`;
+    for (const d of c.dims) text += ` ${d.extent.key}`;
+    text += ' |';
+    for (const d of c.reduce) text += ` ${d.extent.key}`;
+    text += ` = ${printer.expr(c.body)}`;
+    for (const v of loads) {
+      const value = this.program.values.get(v);
+      text += `; ${value?.dtype ?? '?'}`;
+      for (const d of value?.shape ?? []) text += ` ${d.key}`;
+    }
+    let id = this.interned.get(text);
+    if (id === undefined) {
+      id = this.interned.size;
+      this.interned.set(text, id);
+    }
+    return {
+      id,
+      text,
+      loads: loads.map((v) => this.number(v)),
+      value: this.number(c.value),
+      origin: c.origin.map((o) => this.originOf.get(o) ?? 0),
+    };
+  }
+
+  private begin(): void {
+    this.stamp++;
+    if (this.valueStamp.length >= this.values.length) return;
+    // Values that the program doesn't declare.
+    const grow = (a: Int32Array): Int32Array => {
+      const b = new Int32Array(this.values.length * 2);
+      b.set(a);
+      return b;
+    };
+    this.valueStamp = grow(this.valueStamp);
+    this.valuePlace = grow(this.valuePlace);
+  }
+
+  /**
+   * The key of a group: equal keys mean equal structure. `stored` tells of each member, by place in
+   * `members`, whether its value must be stored.
+   */
+  key(members: readonly number[], stored: readonly boolean[]): string {
+    for (const m of members) this.of(m);
+    this.begin();
+    const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
+    const codes: number[] = [];
+    let values = 0;
+    let origins = 0;
+    for (let i = 0; i < members.length; i++) {
+      const s = this.of(members[i] ?? 0);
+      codes.push(s.id >> 15, s.id & 0x7fff, s.loads.length, s.origin.length);
+      for (const v of s.loads) {
+        if (valueStamp[v] !== stamp) {
+          valueStamp[v] = stamp;
+          valuePlace[v] = values++;
+        }
+        codes.push(valuePlace[v] ?? 0);
+      }
+      if (valueStamp[s.value] !== stamp) {
+        valueStamp[s.value] = stamp;
+        valuePlace[s.value] = values++;
+      }
+      codes.push((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
+      for (const o of s.origin) {
+        if (originStamp[o] !== stamp) {
+          originStamp[o] = stamp;
+          originPlace[o] = origins++;
+        }
+        codes.push(originPlace[o] ?? 0);
+      }
+    }
+    return textOf(codes);
+  }
+
+  /** Values of a group in the order of its numbering. */
+  valuesOf(members: readonly number[]): ValueId[] {
+    for (const m of members) this.of(m);
+    this.begin();
+    const out: ValueId[] = [];
+    const meet = (v: number): void => {
+      if (this.valueStamp[v] === this.stamp) return;
+      this.valueStamp[v] = this.stamp;
+      out.push(this.valueId(v));
+    };
+    for (const m of members) {
+      const s = this.of(m);
+      s.loads.forEach(meet);
+      meet(s.value);
+    }
+    return out;
+  }
+
+  /** L0 nodes of a group in the order of its numbering. */
+  originsOf(members: readonly number[]): string[] {
+    this.begin();
+    const out: string[] = [];
+    for (const m of members) {
+      for (const o of this.of(m).origin) {
+        if (this.originStamp[o] === this.stamp) continue;
+        this.originStamp[o] = this.stamp;
+        out.push(this.originId(o));
+      }
+    }
+    return out;
+  }
+}
+
+/** Small numbers as a string, which maps find quickly: one UTF-16 unit each, more where it must be. */
+function textOf(codes: readonly number[]): string {
+  let text = '';
+  for (let i = 0; i < codes.length; i += 4096) {
+    const part = codes.slice(i, i + 4096);
+    // A unit over the range marks two that follow.
+    const units = part.some((c) => c >= 0xffff)
+      ? part.flatMap((c) => (c >= 0xffff ? [0xffff, c >> 16, c & 0xffff] : [c]))
+      : part;
+    text += String.fromCharCode(...units);
+  }
+  return text;
+}
+
+function monoidText(c: Compute): string {
+  const m = c.monoid;
+  if (!m) return '-';
+  return m.kind === 'argmax' || m.kind === 'argmin' ? `${m.kind}${m.last ? ' last' : ''}` : m.kind;
+}
+
+/** Prints bodies with the values that they load replaced by numbers. */
+class Printer {
+  constructor(private readonly number: (v: ValueId) => number) {}
+
+  expr(e: Expr): string {
+    switch (e.op) {
+      case 'const':
+        return `${Object.is(e.value, -0) ? '-0' : String(e.value)}:${e.dtype}`;
+      case 'index':
+        return `#${this.index(e.index)}:${e.dtype}`;
+      case 'load': {
+        let text = `%${this.number(e.value)}[`;
+        for (const i of e.index) text += `${this.index(i)},`;
+        return `${text}]`;
+      }
+      case 'unary':
+        return `${e.fn}(${this.expr(e.a)})`;
+      case 'binary':
+        return `${e.fn}(${this.expr(e.a)},${this.expr(e.b)})`;
+      case 'select':
+        return `select(${this.expr(e.cond)},${this.expr(e.then)},${this.expr(e.else)})`;
+      case 'when': {
+        let text = 'when(';
+        for (const c of e.conds)
+          text += `${this.index(c.lo)}<=${this.index(c.index)}<${this.index(c.hi)}&`;
+        return `${text}?${this.expr(e.then)}:${this.expr(e.else)})`;
+      }
+      case 'cast':
+        return `${e.dtype}(${this.expr(e.a)})`;
+    }
+  }
+
+  private index(e: IndexExpr): string {
+    // Only run-time indices hold values.
+    if (!e.key.includes('dyn(')) return e.key;
+    let text = `(${e.c}`;
+    for (const t of e.terms) {
+      text += `+${t.coef}`;
+      for (const f of t.factors) text += `*${this.atom(f)}`;
+    }
+    return `${text})`;
+  }
+
+  private atom(a: Atom): string {
+    switch (a.kind) {
+      case 'var':
+      case 'sym':
+        return a.key;
+      case 'dyn':
+        return `dyn(${this.expr(a.expr)};${this.index(a.extent)})`;
+      case 'floordiv':
+      case 'mod':
+      case 'min':
+      case 'max':
+        return `${a.kind}(${this.index(a.a)},${this.index(a.b)})`;
+    }
+  }
+}
