@@ -5,22 +5,46 @@
  * A complex number is the last dim of size 2: real, imaginary.
  */
 import type { DType } from '../graph/dtype';
-import { cast, constant, type Expr, indexValue, unary, when } from '../ir/expr';
+import { cast, type Expr, indexValue, unary, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr } from '../ir/indexExpr';
 import type { LowerContext, LTensor, OpDef } from './op';
 import { at, minus, plus, reduceOver, times } from './products';
 import { computeFloat, dtypeAttr, knownScalar, sizeAs } from './shared';
 
-/** cos and sin of 2π·k·n/N; the product is reduced modulo N first, where it is exact. */
-function turn(k: IndexExpr, n: IndexExpr, length: Dim, dtype: DType): { cos: Expr; sin: Expr } {
-  const steps = cast(indexValue(I.mod(I.mul(k, n), length), 'i32'), dtype);
-  const c = I.constOf(length);
-  const angle =
-    c === undefined
-      ? times(steps, times(2 * Math.PI, unary('recip', sizeAs(length, dtype))))
-      : times(steps, constant((2 * Math.PI) / c, dtype));
-  return { cos: unary('cos', angle), sin: unary('sin', angle) };
+/** The longest transform whose factors are kept as tables. */
+const TABLE_LIMIT = 8192;
+
+/** cos and sin of 2π·k·n/N. */
+type Turn = (k: IndexExpr, n: IndexExpr) => { readonly cos: Expr; readonly sin: Expr };
+
+/**
+ * The product k·n is reduced modulo N first, where that is exact. Factors of a known N come from
+ * tables: GPUs' sines are only good to three digits.
+ */
+function turnsOf(ctx: LowerContext, length: Dim, dtype: DType): Turn {
+  const n = I.constOf(length);
+  if (n !== undefined && n >= 1 && n <= TABLE_LIMIT) {
+    // Quarter turns are exact, so that what cancels out does.
+    const table = (f: (angle: number) => number): LTensor =>
+      ctx.constant(
+        { dtype, shape: [n] },
+        Array.from({ length: n }, (_, i) =>
+          (4 * i) % n === 0 ? Math.round(f((2 * Math.PI * i) / n)) : f((2 * Math.PI * i) / n),
+        ),
+      );
+    const [cos, sin] = [table(Math.cos), table(Math.sin)];
+    return (k, m) => {
+      const step = [I.mod(I.mul(k, m), length)];
+      return { cos: cos.at(step), sin: sin.at(step) };
+    };
+  }
+  return (k, m) => {
+    const steps = cast(indexValue(I.mod(I.mul(k, m), length), 'i32'), dtype);
+    const unit = times(2 * Math.PI, unary('recip', sizeAs(length, dtype)));
+    const angle = times(steps, unit);
+    return { cos: unary('cos', angle), sin: unary('sin', angle) };
+  };
 }
 
 /** real part where the last index is 0, imaginary part where it is 1. */
@@ -36,7 +60,7 @@ interface Sample {
 }
 
 /** sample · e^(∓iθ): one term of a transform, its real or imaginary part. */
-function rotated(s: Sample, t: { cos: Expr; sin: Expr }, inverse: boolean, part: IndexExpr): Expr {
+function rotated(s: Sample, t: ReturnType<Turn>, inverse: boolean, part: IndexExpr): Expr {
   const { re, im } = s;
   const direct = times(re, t.cos);
   const cross = times(re, t.sin);
@@ -88,12 +112,13 @@ function lowerDft(ctx: LowerContext): LTensor {
   const bins = onesided ? I.add(I.floorDiv(length, 2), 1) : length;
   const shape = x.shape.map((d, i) => (i === axis ? bins : i === rank - 1 ? I.num(2) : d));
   const taken = I.min(have, length);
+  const turn = turnsOf(ctx, length, acc);
   const sum = reduceOver(
     ctx,
     { shape, over: [taken], monoid: 'sum', dtype: inverse ? acc : x.dtype, accumulator: acc },
     (index, r) => {
       const n = at(r, 0);
-      const t = turn(at(index, axis), n, length, acc);
+      const t = turn(at(index, axis), n);
       return rotated(sampleAt(index, n), t, inverse, at(index, rank - 1));
     },
   );
@@ -114,10 +139,11 @@ function realInverse(
   const rank = x.shape.length;
   const acc = computeFloat(x.dtype);
   const shape = x.shape.map((d, i) => (i === axis ? length : i === rank - 1 ? I.num(1) : d));
+  const turn = turnsOf(ctx, length, acc);
   const half = I.min(at(x.shape, axis), I.add(I.floorDiv(length, 2), 1));
   const sum = reduceOver(ctx, { shape, over: [half], monoid: 'sum', dtype: acc }, (index, r) => {
     const k = at(r, 0);
-    const t = turn(at(index, axis), k, length, acc);
+    const t = turn(at(index, axis), k);
     const term = rotated(sampleAt(index, k), t, true, I.num(0));
     // All bins but the first, and the middle one of an even length, stand for two.
     const doubled = { index: I.mul(k, 2), lo: I.num(1), hi: length };
@@ -161,6 +187,7 @@ function lowerStft(ctx: LowerContext): LTensor {
   }
   const bins = onesided ? I.add(I.floorDiv(length, 2), 1) : length;
   const acc = computeFloat(x.dtype);
+  const turn = turnsOf(ctx, length, acc);
   return reduceOver(
     ctx,
     {
@@ -179,7 +206,7 @@ function lowerStft(ctx: LowerContext): LTensor {
         return window ? times(e, cast(window.at([n]), acc)) : e;
       };
       const sample = { re: element(0), im: parts === 2 ? element(1) : undefined };
-      return rotated(sample, turn(k, n, length, acc), false, part);
+      return rotated(sample, turn(k, n), false, part);
     },
   );
 }
