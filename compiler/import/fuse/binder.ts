@@ -2,16 +2,11 @@
  * The binder: syntax tree to L0 graph. It gives names their meaning, finds each call's op, and makes
  * nodes and tensors with ids that stay the same under edits elsewhere.
  *
- * Ids. The statement that defines `y` makes tensor `y` and, for its outermost op, a node named by
- * the op's spelling: `y#layer_norm`. An inner op `relu` makes node `y#relu` and tensor `y/relu`; a
- * second one `y#relu/1` and `y/relu.1`. A literal is the tensor `y/=0.5`. A name that is defined
- * again (an error, but the rest is still read) goes on as `y~2`.
- *
  * What could not be read is *faulty*: nodes that use it stay in the graph, marked unsupported, so
  * that the reader sees the whole graph, and one mistake makes one diagnostic.
  */
 import { error, type Diagnostic, type SourceRange } from '../../diagnostics';
-import type { Attrs, Node, NodeId, Tensor, TensorId, TensorType } from '../../graph/graph';
+import type { TensorId, TensorType } from '../../graph/graph';
 import { num, constOf, sym, type Dim } from '../../ir/indexExpr';
 import { fuseFormsByName, fuseNames } from '../../ops/index';
 import {
@@ -25,6 +20,7 @@ import {
 } from './ast';
 import { bindCall, chooseForm, type BoundArgument, type CallHost } from './calls';
 import { Constants } from './constants';
+import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
 import type { Guess } from './declarations';
 import { nearest, replaceFix } from './suggest';
 import {
@@ -54,15 +50,8 @@ export const DEFAULT_SIZE = 64;
 /** More results than this no op is meant to have; a mistyped size of split may ask for millions. */
 const MOST_RESULTS = 4096;
 
-/** Where the results of an expression's outermost op go. */
-interface Destination {
-  readonly base: string;
-  readonly targets: readonly Named[];
-}
-
 export class Binder implements CallHost {
-  readonly nodes: Node[] = [];
-  readonly tensors = new Map<TensorId, Tensor>();
+  readonly graph = new GraphBuilder();
   readonly inputs: TensorId[] = [];
   readonly dims = new Map<string, number>();
   readonly definitions = new Map<string, Definition>();
@@ -80,7 +69,7 @@ export class Binder implements CallHost {
     /** Types for names that nothing declares, as far as their uses tell. */
     private readonly guesses: ReadonlyMap<string, Guess>,
   ) {
-    this.constants = new Constants(this.tensors, (d) => this.report(d));
+    this.constants = new Constants(this.graph.tensors, (d) => this.report(d));
   }
 
   report(diagnostic: Diagnostic): void {
@@ -169,7 +158,7 @@ export class Binder implements CallHost {
       this.define(role, name, FAULTY);
       return;
     }
-    this.tensors.set(id, { id, name: name.name, type, role, range: name.range });
+    this.graph.tensors.set(id, { id, name: name.name, type, role, range: name.range });
     this.inputs.push(id);
     this.define(role, name, { kind: 'tensor', id });
   }
@@ -296,7 +285,6 @@ export class Binder implements CallHost {
     const ids = new Map(named.map((t) => [t, this.claim(t)] as const));
     this.base = ids.get(first) ?? this.claim(first);
     const destination = {
-      base: this.base,
       targets: targets.map((t) => ({ name: ids.get(t) ?? '_', range: t.range })),
     };
     const v = this.evaluate(e, destination);
@@ -379,7 +367,7 @@ export class Binder implements CallHost {
       const guess = this.guesses.get(name);
       if (guess) {
         const type = { dtype: 'f32' as const, shape: guess.sizes.map((s) => this.guessedDim(s)) };
-        this.tensors.set(name, { id: name, name, type, role: guess.role, range });
+        this.graph.tensors.set(name, { id: name, name, type, role: guess.role, range });
         this.inputs.push(name);
       }
     }
@@ -397,7 +385,7 @@ export class Binder implements CallHost {
   }
 
   private placeholder(name: string): Value {
-    return this.tensors.has(name) ? { kind: 'tensor', id: name } : FAULTY;
+    return this.graph.tensors.has(name) ? { kind: 'tensor', id: name } : FAULTY;
   }
 
   /** The defined name nearest to a wrong one; only for the first few faults, since it looks at all names. */
@@ -506,35 +494,27 @@ export class Binder implements CallHost {
     to?: Destination,
   ): Value {
     const choice = chooseForm(fuseFormsByName(fuseName), args);
-    const wanted = to?.targets.length ?? 1;
+    const use: OpUse = { base: this.base, site, callee, ...(to ? { to } : {}) };
     if (!choice) {
       const reason = this.unknownOp(fuseName, callee, site.range);
-      return this.makeNode(fuseName, callee, site, {}, tensorsAmong(args), wanted, to, reason);
+      return this.graph.unsupported(use, fuseName, tensorsAmong(args), reason);
     }
+    const { name } = choice.op;
     // One mistake, one diagnostic: an argument that can't be read was reported where it stands.
     const before = this.diagnostics.length;
     const call = bindCall(this, { callee, range: site.range }, choice, args);
     if (!call) {
       const fault = this.diagnostics[before]?.message;
       const reason = fault ?? 'one of its arguments can’t be read';
-      return this.makeNode(
-        choice.op.name,
-        callee,
-        site,
-        {},
-        tensorsAmong(args),
-        wanted,
-        to,
-        reason,
-      );
+      return this.graph.unsupported(use, name, tensorsAmong(args), reason);
     }
-    const results = call.results ?? wanted;
+    const results = call.results ?? to?.targets.length ?? 1;
     if (!Number.isSafeInteger(results) || results < 1 || results > MOST_RESULTS) {
       const reason = `${callee} would give ${results} results; an op has 1 to ${MOST_RESULTS}.`;
       this.report(error('WRONG_RESULT_COUNT', reason, site.range));
-      return this.makeNode(choice.op.name, callee, site, {}, call.operands, wanted, to, reason);
+      return this.graph.unsupported(use, name, call.operands, reason);
     }
-    return this.makeNode(choice.op.name, callee, site, call.attrs, call.operands, results, to);
+    return this.graph.add(use, name, call.attrs, call.operands, results);
   }
 
   private unknownOp(fuseName: string, callee: string, range: SourceRange): string {
@@ -547,48 +527,6 @@ export class Binder implements CallHost {
     const message = `There is no op ${fuseName}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
     this.report(error('UNKNOWN_OP', message, range, replaceFix(range, meant)));
     return message;
-  }
-
-  private makeNode(
-    op: string,
-    callee: string,
-    site: OpSite,
-    attrs: Attrs,
-    operands: readonly (TensorId | undefined)[],
-    count: number,
-    to: Destination | undefined,
-    unsupported?: string,
-  ): Value {
-    const n = site.ordinal;
-    const id: NodeId = `${this.base}#${site.spelling}${n > 0 ? `/${n}` : ''}`;
-    const inner = `${this.base}/${site.spelling}${n > 0 ? `.${n}` : ''}`;
-    const results: TensorId[] = [];
-    for (let i = 0; i < count; i++) {
-      const target = to && to.targets.length === count ? to.targets[i] : undefined;
-      const named = target && target.name !== '_' ? target : undefined;
-      const tensor = named?.name ?? (count === 1 ? inner : `${inner}:${i}`);
-      const name = named
-        ? displayName(named.name)
-        : `${displayName(this.base)}.${site.spelling}${n > 0 ? `_${n}` : ''}${count > 1 ? `_${i}` : ''}`;
-      const range = named?.range ?? site.range;
-      this.tensors.set(tensor, { id: tensor, name, role: 'result', range });
-      results.push(tensor);
-    }
-    this.nodes.push({
-      id,
-      op,
-      sourceOp: callee,
-      name: to ? displayName(this.base) : '',
-      attrs,
-      operands,
-      results,
-      range: site.range,
-      ...(unsupported === undefined ? {} : { unsupported }),
-    });
-    const only = results[0];
-    return count === 1 && only !== undefined
-      ? { kind: 'tensor', id: only }
-      : { kind: 'results', ids: results, op: callee };
   }
 
   // -- Constants --------------------------------------------------------------------------------
@@ -611,12 +549,6 @@ function tensorsAmong(args: readonly BoundArgument[]): TensorId[] {
 export function operatorOp(operator: BinaryOperator): string {
   const names = OPERATOR_OPS[operator];
   return names.find((n) => fuseFormsByName(n).length > 0) ?? names[0] ?? operator;
-}
-
-/** The name without the mark of a repeated definition. */
-function displayName(id: string): string {
-  const at = id.indexOf('~');
-  return at < 0 ? id : id.slice(0, at);
 }
 
 function count(n: number, what: string): string {

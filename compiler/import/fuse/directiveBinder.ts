@@ -34,7 +34,7 @@ export class DirectiveBinder {
         for (const name of s.values) {
           const value = this.tensor(name);
           if (value === undefined) continue;
-          if (this.binder.tensors.get(value)?.role !== 'result') {
+          if (this.binder.graph.tensors.get(value)?.role !== 'result') {
             this.binder.report(
               warning(
                 'NO_EFFECT',
@@ -119,7 +119,7 @@ export class DirectiveBinder {
     for (const name of names) {
       const id = this.tensor(name);
       if (id === undefined) ok = false;
-      else if (this.binder.tensors.get(id)?.role === 'result') ids.push(id);
+      else if (this.binder.graph.tensors.get(id)?.role === 'result') ids.push(id);
       else {
         ok = false;
         const message = `${name.name} isn’t computed by an op, so ${what} can’t be asked of it.`;
@@ -134,7 +134,7 @@ export class DirectiveBinder {
     const a = this.tensor(from);
     const b = this.results([to], 'nofuse')?.[0];
     if (a === undefined || b === undefined) return;
-    if (this.binder.tensors.get(a)?.role !== 'result') {
+    if (this.binder.graph.tensors.get(a)?.role !== 'result') {
       const message = `${from.name} isn’t computed: it is in memory anyway, so there is no edge to cut.`;
       this.binder.report(warning('NO_EFFECT', message, from.range));
       return;
@@ -162,14 +162,14 @@ export class DirectiveBinder {
   private statementNodes(): Map<string, Node[]> {
     if (this.nodesOf) return this.nodesOf;
     const byStatement = new Map<string, Node[]>();
-    for (const n of this.binder.nodes) {
+    for (const n of this.binder.graph.nodes) {
       const name = n.id.slice(0, n.id.indexOf('#'));
       const list = byStatement.get(name);
       if (list) list.push(n);
       else byStatement.set(name, [n]);
     }
     // Of several names before one `=`, each stands for the whole statement.
-    for (const n of this.binder.nodes) {
+    for (const n of this.binder.graph.nodes) {
       for (const r of n.results) {
         if (!r.includes('/') && !byStatement.has(r)) {
           byStatement.set(r, byStatement.get(n.id.slice(0, n.id.indexOf('#'))) ?? []);

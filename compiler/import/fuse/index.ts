@@ -46,8 +46,8 @@ export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
   const graph: Graph = {
     format: 'fuse',
     name: baseName(fileName),
-    nodes: binder.nodes,
-    tensors: binder.tensors,
+    nodes: binder.graph.nodes,
+    tensors: binder.graph.tensors,
     inputs: binder.inputs,
     outputs: directives.outputs,
     dims: binder.dims,
