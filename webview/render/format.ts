@@ -78,13 +78,14 @@ const WIDTHS: readonly number[] = Array.from({ length: 128 }, (_, code) => {
   const c = String.fromCharCode(code);
   if (/[ijlft.,:;|!'()[\]{} ]/.test(c)) return 0.34;
   if (/[mwMW@%]/.test(c)) return 0.92;
-  return /[A-Z0-9_=+<>]/.test(c) ? 0.66 : 0.58;
+  if (/[+=<>_~]/.test(c)) return 0.84;
+  return /[A-Z0-9]/.test(c) ? 0.66 : 0.6;
 });
 
 function charWidth(code: number): number {
   if (code < 128) return WIDTHS[code] ?? 0.58;
   // Beyond Latin, Greek and Cyrillic come wide scripts.
-  return code === 0xb7 ? 0.34 : code > 0x2e80 ? 1.05 : 0.66;
+  return code === 0xb7 ? 0.34 : code > 0x2e80 ? 1.05 : 0.84;
 }
 
 /**

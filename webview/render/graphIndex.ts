@@ -74,10 +74,17 @@ export class GraphIndex {
   /** A name for people: never empty. */
   nodeName(id: string): string {
     const node = this.nodes.get(id);
-    if (!node) return this.tensors.get(id)?.name || id;
+    if (!node) return this.tensorName(id);
     if (node.name !== '') return node.name;
     const result = node.results[0];
     return (result === undefined ? '' : this.tensors.get(result)?.name) || node.op;
+  }
+
+  tensorName(id: string): string {
+    const name = this.tensors.get(id)?.name;
+    if (name !== undefined && name !== '') return name;
+    const producer = this.producers.get(id);
+    return producer ? `result of ${producer.op}` : id;
   }
 }
 

@@ -18,6 +18,7 @@ interface Link {
 export class Walker {
   private readonly out = new Map<string, Link[]>();
   private readonly into = new Map<string, Link[]>();
+  private readonly ends = new Map<string, Link>();
 
   constructor(private readonly placed: PlacedScene) {
     const legsIn = new Map<string, string[]>();
@@ -41,8 +42,11 @@ export class Walker {
   }
 
   private link(edge: string, from: string, to: string): void {
-    push(this.out, from, { edge, from, to });
-    push(this.into, to, { edge, from, to });
+    const link = { edge, from, to };
+    push(this.out, from, link);
+    push(this.into, to, link);
+    // The first is the most exact: from op to op, not from box to box.
+    if (!this.ends.has(edge)) this.ends.set(edge, link);
   }
 
   /** Where the keyboard starts. */
@@ -83,11 +87,11 @@ export class Walker {
       case 'down':
       case 'edgeDown':
       case 'into':
-        return this.firstLink(item.id)?.to ?? to;
+        return this.ends.get(item.id)?.to ?? to;
       case 'up':
       case 'edgeUp':
       case 'outOf':
-        return this.firstLink(item.id)?.from ?? from;
+        return this.ends.get(item.id)?.from ?? from;
       case 'left':
       case 'right': {
         const siblings = this.placed.edges.filter(({ edge }) => edge.from === from);
@@ -95,14 +99,6 @@ export class Walker {
         return siblings[at + (step === 'left' ? -1 : 1)]?.id;
       }
     }
-  }
-
-  private firstLink(edge: string): Link | undefined {
-    const item = this.placed.byId.get(edge);
-    if (item?.kind !== 'edge') return undefined;
-    for (const links of [this.out.get(item.edge.from), this.into.get(item.edge.to)])
-      for (const link of links ?? []) if (link.edge === edge) return link;
-    return undefined;
   }
 
   private alongRow(

@@ -60,11 +60,11 @@ export function kernelLink(context: DetailsContext, id: string): HTMLElement {
 }
 
 export function tensorLink(context: DetailsContext, id: string): HTMLElement {
-  const tensor = context.index.tensors.get(id);
+  const { index, select } = context;
   return h(
     'span',
     {},
-    link(tensor?.name || id, () => context.select({ kind: 'tensor', tensor: id })),
+    link(index.tensorName(id), () => select({ kind: 'tensor', tensor: id })),
   );
 }
 

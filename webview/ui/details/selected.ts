@@ -124,7 +124,7 @@ export function tensorDetails(context: DetailsContext, id: string): HTMLElement 
   return h(
     'div',
     { class: 'details-page' },
-    h('h2', {}, tensor?.name || id),
+    h('h2', {}, index.tensorName(id)),
     tensor ? h('p', { class: 'lead' }, tensorFacts(tensor)) : undefined,
     facts([
       ['Role', tensor?.role ?? ''],
@@ -152,7 +152,11 @@ export function edgeDetails(
     'div',
     { class: 'details-page' },
     h('h2', {}, refused ? 'Why not fused' : 'Edge'),
-    h('p', { class: 'lead' }, tensor ? `${tensor.name || tensor.id}: ${tensorFacts(tensor)}` : ''),
+    h(
+      'p',
+      { class: 'lead' },
+      tensor ? `${context.index.tensorName(tensor.id)}: ${tensorFacts(tensor)}` : '',
+    ),
     ...decisions.slice(0, MOST_CARDS).map((decision) => decisionCard(context, decision)),
   );
 }
