@@ -18,7 +18,7 @@ export function formatFlops(flops: number): string {
 function scaled(value: number, step: number, units: readonly string[]): string {
   let unit = 0;
   let rest = Math.abs(value);
-  while (unit < units.length - 1 && Number(rest.toPrecision(3)) >= step) {
+  while (unit < units.length - 1 && Math.round(rest) >= step) {
     rest /= step;
     unit++;
   }
@@ -53,9 +53,9 @@ export function shorten(text: string, limit: number): string {
   return characters.length <= limit ? line : `${characters.slice(0, limit - 1).join('')}…`;
 }
 
-/** The first sentence, for places that have one line. */
-export function firstSentence(text: string): string {
-  const end = /[.;](?=\s|$)/.exec(text);
+/** What comes before the first comma, colon or full stop that leaves enough: for places with one line. */
+export function firstClause(text: string): string {
+  const end = /(?<=.{20})[.;:,](?=\s|$)/.exec(text);
   return end ? text.slice(0, end.index) : text;
 }
 

@@ -4,10 +4,10 @@
  */
 import type { CompileResult, Decision, KernelView, NodeView } from '../../compiler/result';
 import { HARD_CODES, USER_CODES, type Verdict } from '../../compiler/fusion/verdicts';
-import type { KernelTime, ProfileResult } from '../../runner/core/types';
+import type { AdapterInfo, KernelTime, ProfileResult } from '../../runner/core/types';
 import {
   count,
-  firstSentence,
+  firstClause,
   formatBytes,
   formatFactor,
   formatMicroseconds,
@@ -48,8 +48,12 @@ export function speedupText(
 
 /** The adapter by name, and whether it is one whose times mean something. */
 export function adapterText({ adapter }: ProfileResult): string {
-  const name = adapter.description || adapter.architecture || adapter.vendor || 'unnamed adapter';
+  const name = adapterName(adapter);
   return adapter.software ? `${name}, software adapter` : name;
+}
+
+export function adapterName(adapter: AdapterInfo): string {
+  return adapter.description || adapter.architecture || adapter.vendor || 'unnamed adapter';
 }
 
 export const SOFTWARE_NOTE = 'software adapter: times say little about a GPU';
@@ -126,7 +130,12 @@ export function rejectionText(
   const other = nodes.includes(decision.from) ? decision.to : decision.from;
   const verdict = mainVerdict(decision.verdicts);
   const reason = verdict
-    ? `${verdict.code} ${shorten(firstSentence(verdict.message), 70)}`
+    ? `${verdict.code} ${shortReason(verdict.message)}`
     : shorten(decision.summary, 80);
   return `not fused with ${shorten(nameOf(other), 30)}: ${reason}`;
+}
+
+/** Whole while that is readable; of a long one what comes before its first comma. */
+function shortReason(message: string): string {
+  return shorten(message.length > 90 ? firstClause(message) : message, 90);
 }

@@ -50,9 +50,8 @@ export class FileTree extends Owner implements vscode.TreeDataProvider<vscode.Ur
 
   getTreeItem(uri: vscode.Uri): vscode.TreeItem {
     const item = new vscode.TreeItem(uri, vscode.TreeItemCollapsibleState.None);
-    const folder = vscode.workspace.asRelativePath(vscode.Uri.joinPath(uri, '..'), true);
     item.label = fileName(uri);
-    item.description = folder === uri.path ? '' : folder;
+    item.description = vscode.workspace.asRelativePath(uri).split('/').slice(0, -1).join('/');
     item.iconPath = vscode.ThemeIcon.File;
     item.contextValue = 'graphFile';
     item.command = { title: 'Open', command: 'vscode.open', arguments: [uri] };

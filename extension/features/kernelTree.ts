@@ -22,6 +22,8 @@ export class KernelTree extends Owner implements vscode.TreeDataProvider<TreeIte
     this.view = this.register(
       vscode.window.createTreeView('fusionLens.kernels', { treeDataProvider: this }),
     );
+    // A description without a title leaves the header without one.
+    this.view.title = 'Kernels';
     const refresh = () => {
       this.describe();
       this.changes.fire(undefined);

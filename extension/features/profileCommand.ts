@@ -7,7 +7,7 @@ import { fileName, keyOf } from '../services/graphUris';
 import type { Profiler } from '../services/profiler';
 import { UNTRUSTED } from '../services/runners';
 import { type RunnerChoice, SECTION } from '../services/settings';
-import { adapterText, SOFTWARE_NOTE } from './explain';
+import { adapterName, SOFTWARE_NOTE } from './explain';
 import { progressText } from './lensText';
 
 interface Action {
@@ -80,7 +80,7 @@ export class ProfileCommand extends Owner {
     const { fused, unfused, speedup, verification, adapter, notes } = profile;
     for (const note of notes) this.log.info(`${fileName(uri)}: ${note}`);
     const times = `${formatMicroseconds(unfused.wallUs)} → ${formatMicroseconds(fused.wallUs)}`;
-    const where = `${adapterText(profile)} of ${adapter.host}`;
+    const where = `${adapterName(adapter)} of ${adapter.host}`;
     const caveat = adapter.software ? ` (${SOFTWARE_NOTE})` : '';
     const show: Action = {
       title: 'Show Graph',

@@ -21,8 +21,8 @@ describe('lens text', () => {
     assert.deepEqual(titles(facts()), [
       '3: fused into k0 (matmul + add + relu) · saves 12.0 MiB, 2 launches',
       '4: fused into k0 (matmul + add + relu) · saves 12.0 MiB, 2 launches · ' +
-        'not fused with y: NEEDS_GLOBAL_SYNC softmax needs the whole row first',
-      '5: k1, a kernel of its own · not fused with c: NEEDS_GLOBAL_SYNC softmax needs the whole row first',
+        'not fused with y: NEEDS_GLOBAL_SYNC softmax needs the whole row first; rows span 4 workgroups.',
+      '5: k1, a kernel of its own · not fused with c: NEEDS_GLOBAL_SYNC softmax needs the whole row first; rows span 4 workgroups.',
     ]);
   });
 
