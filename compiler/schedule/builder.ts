@@ -680,6 +680,30 @@ export class Builder {
     }
   }
 
+  /** Expression nodes, those of inlined members too; infinite with a reduction in it. */
+  private cheap(e: Expr, depth = 0): number {
+    if (depth > 8) return Infinity;
+    switch (e.op) {
+      case 'const':
+      case 'index':
+        return 0;
+      case 'load': {
+        const m = this.members.get(e.value);
+        if (!m) return 1;
+        return m.monoid ? Infinity : 1 + this.cheap(m.body, depth + 1);
+      }
+      case 'unary':
+      case 'cast':
+        return 1 + this.cheap(e.a, depth + 1);
+      case 'binary':
+        return 1 + this.cheap(e.a, depth + 1) + this.cheap(e.b, depth + 1);
+      case 'select':
+        return 1 + this.cheap(e.cond, depth + 1) + this.cheap(e.then, depth + 1) + this.cheap(e.else, depth + 1);
+      case 'when':
+        return 1 + this.cheap(e.then, depth + 1) + this.cheap(e.else, depth + 1);
+    }
+  }
+
   private conds(conds: readonly IndexCond[], env: Env): { verdict: boolean | undefined; cond: KExpr } {
     const terms: KExpr[] = [];
     for (const c of conds) {
@@ -708,13 +732,15 @@ export class Builder {
     if (verdict !== undefined) return this.expr(verdict ? e.then : e.else, env);
     const type = ktype(e.dtype);
     const c = this.let('inside', cond);
-    // A variable set in a branch: what is in the branch is not evaluated outside it.
     const simple = (x: Expr): boolean => x.op === 'const' || x.op === 'index';
-    if (simple(e.then) && simple(e.else)) {
-      const then = this.expr(e.then, env);
-      const other = this.expr(e.else, env);
+    // Reads outside a buffer are defined (they give some element), so what is cheap is computed on
+    // both sides and chosen: branches inside tiled loops cost shader compilers minutes.
+    if (this.cheap(e.then) + this.cheap(e.else) <= CHEAP_BRANCHES) {
+      const then = this.convert(this.expr(e.then, env), type);
+      const other = this.convert(this.expr(e.else, env), type);
       return { k: 'select', cond: c, then, else: other, type, depth: Math.max(c.depth, then.depth, other.depth) };
     }
+    // A variable set in a branch: what is in the branch is not evaluated outside it.
     const invert = simple(e.then) && !simple(e.else);
     const start = this.expr(invert ? e.then : simple(e.else) ? e.else : { op: 'const', value: 0, dtype: e.dtype }, env);
     const v = this.variable('w', type, this.convert(start, type));
@@ -743,6 +769,8 @@ export interface Accumulator {
 }
 
 const NO_ENV: Env = new Map();
+/** Expression nodes that a piecewise expression may hold to be computed without a branch. */
+const CHEAP_BRANCHES = 24;
 
 export function identity(m: Monoid, t: KType): KExpr {
   switch (m.kind) {
