@@ -9,7 +9,7 @@ import { DEFAULT_DEVICE } from './fusion/devices';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
 import { Grouping } from './fusion/grouping';
-import { classOf, CodeCache, labelOf, nodesOf, type Plan, planView, snapshot, type ViewContext } from './fusion/plan';
+import { classesOf, CodeCache, labelOf, nodesOf, opNames, type Plan, planView, snapshot, type ViewContext } from './fusion/plan';
 import { Policy } from './fusion/policy';
 import { Search } from './fusion/search';
 import type { DType } from './graph/dtype';
@@ -21,7 +21,7 @@ import type { Program } from './ir/compute';
 import type { ValueId } from './ir/expr';
 import * as I from './ir/indexExpr';
 import { type Lowered, lowerGraph } from './ops/lower';
-import type { CompileResult, ExecPlan, NodeView, PlanView, TensorView } from './result';
+import type { CompileResult, ExecPlan, IndexClass, NodeView, PlanView, TensorView } from './result';
 import { dtypeBytes } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan } from './schedule/exec';
@@ -69,7 +69,8 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
 
   const code = new CodeCache(f16);
   const tensorOf = tensorsByValue(graph, lowered);
-  const ctx: ViewContext = { graph, program, device, f16, code, tensorOf };
+  const names = opNames(graph);
+  const ctx: ViewContext = { names, program, device, f16, code, tensorOf };
   const { before, after } = timed('describe', () => ({
     before: planView(ctx, plans.unfused, undefined),
     after: planView(ctx, plans.fused, plans.unfused),
@@ -79,7 +80,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   for (const i of plans.fused.impossible) {
     const nodes = nodesOf(program, i.members);
     const node = graph.nodes.find((n) => n.id === nodes[0]);
-    diagnostics.push(error('NO_KERNEL', `${labelOf(graph, program, i)} can't be made a kernel on this adapter: ${i.verdicts.map((v) => v.message).join('; ')}`, node?.range, { subject: node?.id ?? '' }));
+    diagnostics.push(error('NO_KERNEL', `${labelOf(names, nodes)} can't be made a kernel on this adapter: ${i.verdicts.map((v) => v.message).join('; ')}`, node?.range, { subject: node?.id ?? '' }));
   }
 
   const result: CompileResult = {
@@ -90,7 +91,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     dims: Object.fromEntries(graph.dims),
     graph: {
       name: graph.name,
-      nodes: nodeViews(graph, lowered, after, plans.unfused),
+      nodes: nodeViews(graph, lowered, after, plans.unfused, classesOf(program, plans.search.memo.signatures)),
       tensors: tensorViews(graph, lowered),
       inputs: graph.inputs,
       outputs: graph.outputs.map((o) => ({ name: o.name, tensor: o.tensor })),
@@ -116,7 +117,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       const bound = new Map(program.dims);
       for (const [name, n] of Object.entries(dims ?? {})) bound.set(name, n);
       const plan = which === 'fused' ? plans.fused : plans.unfused;
-      return makeExecPlan(program, code.planned(plan.kernels, (k) => labelOf(graph, program, k)), bound, f16);
+      return makeExecPlan(program, code.planned(plan.kernels, (k) => labelOf(names, nodesOf(program, k.members))), bound, f16);
     },
   };
 }
@@ -226,7 +227,7 @@ function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
   return out;
 }
 
-function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Plan): NodeView[] {
+function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Plan, computeClasses: readonly IndexClass[]): NodeView[] {
   const kernelOf = new Map<NodeId, string>();
   for (const k of after.kernels) for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
   const flops = new Map<NodeId, number>();
@@ -237,13 +238,13 @@ function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Pla
   }
   const classes = new Map<NodeId, NodeView['indexClass']>();
   const rank = ['elementwise', 'broadcast', 'injective', 'gather', 'stencil', 'reduction', 'contraction'];
-  for (const c of lowered.program.computes) {
-    const k = classOf(lowered.program, c);
+  lowered.program.computes.forEach((c, i) => {
+    const k = computeClasses[i] ?? 'elementwise';
     for (const o of c.origin) {
       const old = classes.get(o);
       if (old === undefined || rank.indexOf(k) > rank.indexOf(old)) classes.set(o, k);
     }
-  }
+  });
   return graph.nodes.map((n) => {
     const kernel = kernelOf.get(n.id);
     const indexClass = classes.get(n.id);

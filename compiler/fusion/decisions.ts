@@ -2,13 +2,12 @@
  * Decisions: for every L0 edge, the kernel it is fused in, or all that stands against it.
  */
 import type { Graph, NodeId, TensorId } from '../graph/graph';
-import type { Compute } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Decision } from '../result';
 import { boundElements, visitLoads } from '../schedule/group';
 import type { Lowered } from '../ops/lower';
-import type { Plan } from './plan';
+import type { Plan, PlanKernel } from './plan';
 import type { Search } from './search';
 import type { Verdict } from './verdicts';
 
@@ -28,6 +27,7 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
   });
   const out: Decision[] = [];
   const cache = new Map<string, readonly Verdict[]>();
+  const classes = new EdgeClasses(search);
   for (const n of graph.nodes) {
     const seen = new Set<TensorId>();
     for (const t of n.operands) {
@@ -72,9 +72,10 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
       }
       const value = lowered.base.get(t);
       const from1 = value === undefined ? undefined : computeOf.get(value);
-      const readers = (byNode.get(n.id) ?? []).filter(
-        (i) => value !== undefined && loads(program.computes[i], value),
-      );
+      const readers =
+        from1 === undefined
+          ? []
+          : (byNode.get(n.id) ?? []).filter((i) => search.grouping.reads[i]?.includes(from1));
       if (from1 === undefined || readers.length === 0) {
         out.push({
           ...base,
@@ -85,7 +86,7 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
         });
         continue;
       }
-      const edgeClass = classOfEdge(search, from1, readers[0] ?? from1);
+      const edgeClass = classes.of(from1, readers[0] ?? from1);
       const shared = (plan.kernelsOf.get(from1) ?? []).find((k) =>
         readers.every((r) => k.members.includes(r)),
       );
@@ -106,7 +107,7 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
       if (a && b) {
         const key = `${a.id} ${b.id}`;
         const known = cache.get(key);
-        verdicts = known ?? why(search, a.members, b.members);
+        verdicts = known ?? why(search, a, b);
         if (!known) cache.set(key, verdicts);
       }
       const first = verdicts[0];
@@ -122,22 +123,8 @@ export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Pla
   return out;
 }
 
-function why(search: Search, a: readonly number[], b: readonly number[]): readonly Verdict[] {
-  const left = search.grouping.homes[a[0] ?? 0];
-  const right = search.grouping.homes[b[0] ?? 0];
-  const find = (
-    homes: readonly number[] | undefined,
-    members: readonly number[],
-  ): number | undefined =>
-    homes?.find(
-      (h) =>
-        search.grouping.group(h).members.length === members.length &&
-        search.grouping.group(h).members.every((m, i) => m === members[i]),
-    );
-  const x = find(left, a);
-  const y = find(right, b);
-  if (x === undefined || y === undefined) return [];
-  const t = search.attempt(x, y);
+function why(search: Search, a: PlanKernel, b: PlanKernel): readonly Verdict[] {
+  const t = search.attempt(a.group, b.group);
   if (t.verdicts.length > 0) return t.verdicts;
   return [
     {
@@ -153,10 +140,23 @@ function why(search: Search, a: readonly number[], b: readonly number[]): readon
   ];
 }
 
-function loads(c: Compute | undefined, value: ValueId): boolean {
-  let yes = false;
-  if (c) visitLoads(c.body, (l) => (yes = yes || l.value === value));
-  return yes;
+/** Classes of edges; edges of one structure are looked at once. */
+class EdgeClasses {
+  private readonly known = new Map<string, string>();
+
+  constructor(private readonly search: Search) {}
+
+  of(from: number, to: number): string {
+    const { signatures } = this.search.memo;
+    const reader = signatures.of(to);
+    const key = `${reader.id} ${reader.loads.indexOf(signatures.of(from).value)}`;
+    let text = this.known.get(key);
+    if (text === undefined) {
+      text = classOfEdge(this.search, from, to);
+      this.known.set(key, text);
+    }
+    return text;
+  }
 }
 
 /** How an edge moves data, from the map by which the reader reads. */

@@ -2,38 +2,30 @@
  * Structural hash of a kernel: equal for kernels that compute the same in the same way, whatever
  * their tensors are called and wherever they stand.
  */
-import { printExpr, rewriteExpr, type ValueId } from '../ir/expr';
-import { printShape } from '../ir/indexExpr';
-import type { GroupSpec } from '../schedule/group';
+import type { Signatures } from './signature';
 
-export function structuralHash(group: GroupSpec, schedule: string): string {
-  const names = new Map<ValueId, string>();
-  const name = (v: ValueId): string => {
-    let n = names.get(v);
+/** `stored` tells of each member, by place, whether its value is stored; `schedule` is the parameters' text. */
+export function structuralHash(
+  signatures: Signatures,
+  members: readonly number[],
+  stored: readonly boolean[],
+  schedule: string,
+): string {
+  const numbers = new Map<number, number>();
+  const number = (v: number): number => {
+    let n = numbers.get(v);
     if (n === undefined) {
-      n = `v${names.size}`;
-      names.set(v, n);
+      n = numbers.size;
+      numbers.set(v, n);
     }
     return n;
   };
   const parts: string[] = [schedule];
-  for (const c of group.members) {
-    const body = rewriteExpr(
-      c.body,
-      () => undefined,
-      (l) => ({ ...l, value: name(l.value) }),
-    );
-    const dims = printShape([...c.dims, ...c.reduce].map((d) => d.extent));
-    parts.push(
-      `${name(c.value)} ${c.dtype} ${dims} ${c.dims.length} ${JSON.stringify(c.monoid ?? null)} ${printExpr(body)}`,
-    );
-  }
-  for (const [v, n] of names) {
-    const value = group.program.values.get(v);
-    if (value && value.role !== 'computed')
-      parts.push(`${n} ${value.dtype} ${printShape(value.shape)}`);
-  }
-  for (const o of group.outputs) parts.push(`out ${name(o)}`);
+  members.forEach((m, i) => {
+    const s = signatures.of(m);
+    const loads = s.loads.map(number).join(' ');
+    parts.push(`${number(s.value)}${stored[i] ? ' out' : ''} (${loads}) ${s.text}`);
+  });
   return fnv(parts.join('\n'));
 }
 

@@ -22,6 +22,8 @@ export interface Answer {
   /** Of the first group with this structure: its own names. */
   readonly result: ScheduleResult;
   readonly members: readonly number[];
+  /** Its values' places in its numbering, once somebody has asked. */
+  places?: ReadonlyMap<ValueId, number>;
 }
 
 export class ScheduleMemo {
@@ -71,11 +73,10 @@ export class ScheduleMemo {
     const { result } = answer;
     if (answer.members === members) return result;
     if (!result.ok) return { ok: false, verdicts: this.translateVerdicts(answer, members) };
-    const from = this.signatures.valuesOf(answer.members);
+    answer.places ??= new Map(this.signatures.valuesOf(answer.members).map((v, i) => [v, i]));
+    const { places } = answer;
     const to = this.signatures.valuesOf(members);
-    const names = new Map<ValueId, ValueId>();
-    from.forEach((v, i) => names.set(v, to[i] ?? v));
-    const rename = (v: ValueId): ValueId => names.get(v) ?? v;
+    const rename = (v: ValueId): ValueId => to[places.get(v) ?? -1] ?? v;
     const { features } = result.value;
     const bytesOf = new Map<ValueId, number>();
     for (const [v, bytes] of features.bytesOf) bytesOf.set(rename(v), bytes);

@@ -19,16 +19,27 @@ import {
   type Scheduled,
 } from '../schedule/schedule';
 import { structuralHash } from './hash';
+import { specOf } from './memo';
 import type { Search } from './search';
+import type { Signatures } from './signature';
 import type { Pattern, Verdict } from './verdicts';
 
 export interface PlanKernel {
   readonly id: string;
+  /** The search's group that it was made of. */
+  readonly group: number;
   readonly members: readonly number[];
   readonly spec: GroupSpec;
   /** Its price and parameters. Code is built from {@link ownSchedule}. */
   readonly scheduled: Scheduled;
   readonly ownSchedule: () => Schedule;
+  /** What kernels of the same structure have in common. */
+  readonly facts: KernelFacts;
+}
+
+export interface KernelFacts {
+  readonly hash: string;
+  readonly pattern: Pattern;
 }
 
 export interface Plan {
@@ -46,19 +57,31 @@ export function snapshot(search: Search, prefix: string): Plan {
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf = new Map<number, PlanKernel[]>();
+  const known = new Map<object, KernelFacts>();
   for (const g of search.grouping.ordered()) {
     const s = search.schedule(g.id);
     if (!s.ok) {
       impossible.push({ members: g.members, verdicts: s.verdicts });
       continue;
     }
-    const spec = search.grouping.spec(g.members);
+    const stored = search.grouping.stored(g.members);
+    const spec = specOf(search.program, g.members, stored);
+    const structure = search.structure(g.id);
+    let facts = known.get(structure);
+    if (!facts) {
+      const params = JSON.stringify(paramsOf(s.value.schedule));
+      const hash = structuralHash(search.memo.signatures, g.members, stored, params);
+      facts = { hash, pattern: patternOf(search.program, g.members, spec) };
+      known.set(structure, facts);
+    }
     const k: PlanKernel = {
       id: `${prefix}${kernels.length}`,
+      group: g.id,
       members: g.members,
       spec,
       scheduled: s.value,
       ownSchedule: search.ownSchedule(g.id, spec),
+      facts,
     };
     kernels.push(k);
     for (const m of g.members) {
@@ -95,10 +118,13 @@ export function nodesOf(program: Program, members: readonly number[]): NodeId[] 
 // ---------------------------------------------------------------------------------------------
 // Names
 
-export function patternOf(program: Program, k: PlanKernel): Pattern {
-  const members = k.spec.members;
-  const nodes = nodesOf(program, k.members);
-  if (nodes.length <= 1) return 'single';
+export function patternOf(
+  program: Program,
+  positions: readonly number[],
+  spec: GroupSpec,
+): Pattern {
+  const { members } = spec;
+  if (nodesOf(program, positions).length <= 1) return 'single';
   const contractions = members.filter(isContraction);
   const reductions = members.filter((m) => m.monoid);
   if (
@@ -109,7 +135,7 @@ export function patternOf(program: Program, k: PlanKernel): Pattern {
     return 'attention';
   const main = contractions[0] ?? reductions[0];
   if (!main) {
-    if (k.spec.outputs.length > 1) return connected(members) ? 'multi-output' : 'horizontal';
+    if (spec.outputs.length > 1) return connected(members) ? 'multi-output' : 'horizontal';
     return 'pointwise';
   }
   const reductive = new Set(reductions.flatMap((r) => r.origin));
@@ -155,13 +181,16 @@ function connected(members: readonly Compute[]): boolean {
   return new Set(members.map((m) => find(m.value))).size <= 1;
 }
 
-export function labelOf(
-  graph: Graph,
-  program: Program,
-  k: { readonly members: readonly number[] },
-): string {
-  const byId = new Map(graph.nodes.map((n) => [n.id, n]));
-  const ops = nodesOf(program, k.members).map((n) => byId.get(n)?.op ?? 'copy');
+/** The ops of a graph by node. */
+export type OpNames = ReadonlyMap<NodeId, string>;
+
+export function opNames(graph: Graph): OpNames {
+  return new Map(graph.nodes.map((n) => [n.id, n.op]));
+}
+
+/** What people call a kernel: its ops, `matmul + add + relu`. */
+export function labelOf(names: OpNames, nodes: readonly NodeId[]): string {
+  const ops = nodes.map((n) => names.get(n) ?? 'copy');
   const runs: { op: string; n: number }[] = [];
   for (const op of ops) {
     const last = runs[runs.length - 1];
@@ -174,8 +203,14 @@ export function labelOf(
     : `${text.slice(0, 5).join(' + ')} + ${text.length - 5} more`;
 }
 
+/** The classes of all computes, by position. */
+export function classesOf(program: Program, signatures: Signatures): IndexClass[] {
+  const known: IndexClass[] = [];
+  return program.computes.map((c, i) => (known[signatures.of(i).id] ??= classOf(program, c)));
+}
+
 /** The class of a compute, from its maps alone. */
-export function classOf(program: Program, c: Compute): IndexClass {
+function classOf(program: Program, c: Compute): IndexClass {
   if (isContraction(c) || contractionDims(c)) return 'contraction';
   let gather = false;
   let injective = false;
@@ -211,13 +246,24 @@ export function classOf(program: Program, c: Compute): IndexClass {
 // Views
 
 export interface ViewContext {
-  readonly graph: Graph;
+  readonly names: OpNames;
   readonly program: Program;
   readonly device: DeviceProfile;
   readonly f16: boolean;
   readonly code: CodeCache;
   /** L0 tensors that an L1 value stands for. */
   readonly tensorOf: ReadonlyMap<ValueId, TensorId>;
+}
+
+function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
+  switch (s.kind) {
+    case 'row':
+      return { threads: s.params.threads, rows: s.params.rows, unrolled: s.params.unrolled };
+    case 'loop': {
+      const { workgroup, tile } = s.params;
+      return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
+    }
+  }
 }
 
 export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | undefined): KernelView {
@@ -243,20 +289,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   );
   const fused = alone.length > 1;
   const schedule = k.scheduled.schedule;
-  const params: Record<string, number | string> =
-    schedule.kind === 'row'
-      ? {
-          threads: schedule.params.threads,
-          rows: schedule.params.rows,
-          unrolled: schedule.params.unrolled,
-        }
-      : {
-          workgroup: schedule.params.workgroup,
-          tile:
-            schedule.params.tile.kind === 'linear'
-              ? schedule.params.tile.size
-              : schedule.params.tile.sizes.join('×'),
-        };
+  const params = paramsOf(schedule);
   const invocations =
     schedule.kind === 'row'
       ? schedule.params.threads * schedule.params.rows
@@ -279,9 +312,9 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   }
   return {
     id: k.id,
-    hash: structuralHash(k.spec, JSON.stringify(params)),
-    label: labelOf(ctx.graph, program, k),
-    pattern: patternOf(program, k),
+    hash: k.facts.hash,
+    label: labelOf(ctx.names, nodes),
+    pattern: k.facts.pattern,
     template: schedule.kind === 'loop' && schedule.contraction ? 'contraction' : schedule.kind,
     nodes,
     inputs: tensors(inputs),
@@ -333,7 +366,11 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
   for (const v of program.values.values()) if (v.role !== 'computed') live += bytes(v.id);
   let peak = live;
   const ends = new Map<number, ValueId[]>();
-  for (const [v, i] of last) ends.set(i, [...(ends.get(i) ?? []), v]);
+  for (const [v, i] of last) {
+    const list = ends.get(i);
+    if (list) list.push(v);
+    else ends.set(i, [v]);
+  }
   plan.kernels.forEach((k, i) => {
     for (const o of k.spec.outputs) live += bytes(o);
     peak = Math.max(peak, live);

@@ -100,6 +100,11 @@ export class Search {
     return () => this.memo.own(answer, spec);
   }
 
+  /** One object for all groups of one structure. */
+  structure(id: number): object {
+    return this.answer(id);
+  }
+
   cost(id: number): number | undefined {
     const s = this.answer(id).result;
     return s.ok ? s.value.cost : undefined;
