@@ -1,7 +1,7 @@
 /** The graph panel's page: registers the controls, makes the panel, and tells the host it is there. */
 import './ui/style.css';
-import { Host } from './host';
-import { PageRunner } from './pageRunner';
+import { createBrowserRunner } from '../runner/browser/index';
+import { PageJobs } from './pageJobs';
 import { registerComponents } from './ui/components';
 import { Panel } from './ui/panel';
 
@@ -12,10 +12,10 @@ function start(): void {
   const host = new Host();
   const { uri, layoutWorker } = document.body.dataset;
   const panel = new Panel(root, host, { uri: uri ?? '', layoutWorker });
-  const runner = new PageRunner(
-    () => {
-      throw new Error('This build has no runner for the page.');
-    },
+  // A browser without WebGPU has no such object, whatever the types say.
+  const { gpu } = navigator as { gpu?: GPU };
+  const jobs = new PageJobs(
+    () => createBrowserRunner(gpu, 'the machine of this window'),
     (message) => host.post(message),
   );
   addEventListener('error', (event) =>
@@ -23,8 +23,8 @@ function start(): void {
   );
   addEventListener('unhandledrejection', (event) => host.log('error', String(event.reason)));
   host.listen((message) => {
-    if (message.type === 'runInPage') runner.run(message);
-    else if (message.type === 'cancelInPage') runner.cancel(message.id);
+    if (message.type === 'runInPage') jobs.run(message);
+    else if (message.type === 'cancelInPage') jobs.cancel(message.id);
     else panel.receive(message);
   });
   host.post({ type: 'ready' });

@@ -4,39 +4,18 @@
  * handed back as they were stored: the host compares them with the reference, outside of the page.
  */
 import type { HostToWebview, WebviewToHost } from '../extension/contracts/webview';
-import type { MeasuredProfile } from '../runner/core/session';
-import type {
-  CancelSignal,
-  ProfileJob,
-  Progress,
-  RunJob,
-  RunnerReply,
-  RunOutput,
-} from '../runner/core/types';
+import type { PageRunner } from '../runner/browser/index';
+import type { ProfileJob, Progress, RunJob, RunnerReply } from '../runner/core/types';
 import { fromWire, toWire } from '../runner/core/wire';
 
 type RunRequest = Extract<HostToWebview, { type: 'runInPage' }>;
 
-/** What the page needs of a runner. */
-export interface PageGpu {
-  measure(
-    job: ProfileJob,
-    onProgress: (progress: Progress) => void,
-    signal: CancelSignal,
-  ): Promise<RunnerReply<MeasuredProfile>>;
-  run(
-    job: RunJob,
-    onProgress: (progress: Progress) => void,
-    signal: CancelSignal,
-  ): Promise<RunnerReply<readonly RunOutput[]>>;
-}
-
-export class PageRunner {
-  private gpu: PageGpu | undefined;
+export class PageJobs {
+  private runner: PageRunner | undefined;
   private readonly running = new Map<number, AbortController>();
 
   constructor(
-    private readonly makeGpu: () => PageGpu,
+    private readonly makeRunner: () => PageRunner,
     private readonly post: (message: WebviewToHost) => void,
   ) {}
 
@@ -55,13 +34,13 @@ export class PageRunner {
       this.post({ type: 'pageProgress', id, progress });
     let reply: RunnerReply<unknown>;
     try {
-      const gpu = (this.gpu ??= this.makeGpu());
+      const runner = (this.runner ??= this.makeRunner());
       const job = fromWire(wire);
       // The host sends what it says it sends: both ends are of one build.
       reply =
         kind === 'profile'
-          ? await gpu.measure(job as ProfileJob, onProgress, cancel.signal)
-          : await gpu.run(job as RunJob, onProgress, cancel.signal);
+          ? await runner.measure(job as ProfileJob, onProgress, cancel.signal)
+          : await runner.run(job as RunJob, onProgress, cancel.signal);
     } catch (error) {
       reply = { ok: false, fault: { code: 'INTERNAL', message: String(error) } };
     }
