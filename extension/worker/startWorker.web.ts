@@ -49,9 +49,8 @@ async function start(
   const response = await fetch(script);
   if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   const blob = new Blob([await response.text()], { type: 'text/javascript' });
-  const address = URL.createObjectURL(blob);
-  const worker = new Worker(address, { name: 'fusion-lens-compiler' });
-  URL.revokeObjectURL(address);
+  // The address is kept: the extension host loads the script in its own time, through a wrapper.
+  const worker = new Worker(URL.createObjectURL(blob), { name: 'fusion-lens-compiler' });
   worker.onmessage = (event: MessageEvent<WorkerMessage>) => events.message(event.data);
   worker.onerror = (event) => end(event.message);
   worker.onmessageerror = () => end('A message of the worker could not be read.');
