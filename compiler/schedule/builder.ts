@@ -13,7 +13,14 @@ import type { Compute, Monoid, Program } from '../ir/compute';
 import type { Expr, IndexCond, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
-import type { IntFn, KExpr, KType, SharedArray, Stmt } from './kernelIr';
+import {
+  type IntFn,
+  type KExpr,
+  type KType,
+  printK,
+  type SharedArray,
+  type Stmt,
+} from './kernelIr';
 
 export type Point = readonly IndexExpr[];
 type Env = ReadonlyMap<string, IndexExpr>;
@@ -52,11 +59,21 @@ export function lit(value: number, type: KType): KExpr {
 }
 
 function safeName(name: string): string {
-  const s = name.replace(/[^A-Za-z0-9]+/g, '_').replace(/^_+|_+$/g, '').slice(0, 24);
+  const s = name
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .replace(/^_+|_+$/g, '')
+    .slice(0, 24);
   return /^[A-Za-z]/.test(s) ? s : `v${s ? `_${s}` : ''}`;
 }
 
-const MONOID_OP = { sum: 'add', prod: 'mul', max: 'max', min: 'min', and: 'and', or: 'or' } as const;
+const MONOID_OP = {
+  sum: 'add',
+  prod: 'mul',
+  max: 'max',
+  min: 'min',
+  and: 'and',
+  or: 'or',
+} as const;
 
 export class Builder {
   private readonly scopes: Scope[] = [{ stmts: [], memo: new Map(), guard: false }];
@@ -70,7 +87,13 @@ export class Builder {
   /** Reductions evaluated inside, by serial loops. */
   readonly serial: Demand[] = [];
   /** Where each load touched memory: for footprints and for choosing vector bindings. */
-  readonly accesses: { readonly value: ValueId; readonly linear: IndexExpr; readonly store: boolean; readonly point?: Point; readonly batch: number }[] = [];
+  readonly accesses: {
+    readonly value: ValueId;
+    readonly linear: IndexExpr;
+    readonly store: boolean;
+    readonly point?: Point;
+    readonly batch: number;
+  }[] = [];
   /** Counts calls of storeMany: what may be one vector store. */
   private batches = 0;
   readonly members: ReadonlyMap<ValueId, Compute>;
@@ -134,7 +157,15 @@ export class Builder {
     this.loopVars.push(v);
     this.within(stmts, false, () => f(v));
     this.loopVars.pop();
-    this.emit({ s: 'for', name, from: lit(0, 'i32'), to, step, trips: I.ceilDiv(extent, step), body: stmts });
+    this.emit({
+      s: 'for',
+      name,
+      from: lit(0, 'i32'),
+      to,
+      step,
+      trips: I.ceilDiv(extent, step),
+      body: stmts,
+    });
   }
 
   guarded(cond: KExpr, f: () => void): void {
@@ -254,7 +285,15 @@ export class Builder {
         const y = this.index(a.b);
         let e: KExpr;
         if (I.provablyNonNegative(a.a)) e = this.int(a.kind === 'mod' ? 'imod' : 'idiv', x, y);
-        else e = { k: 'floor', fn: a.kind === 'mod' ? 'floormod' : 'floordiv', a: x, b: y, type: 'i32', depth: Math.max(x.depth, y.depth) };
+        else
+          e = {
+            k: 'floor',
+            fn: a.kind === 'mod' ? 'floormod' : 'floordiv',
+            a: x,
+            b: y,
+            type: 'i32',
+            depth: Math.max(x.depth, y.depth),
+          };
         const r = this.let('q', e);
         this.remember(`atom ${a.key}`, r);
         return r;
@@ -293,7 +332,9 @@ export class Builder {
       }
       if (missing.size > 0) this.computeMany(member, [...missing.values()]);
     }
-    return points.map((p) => (member ? (this.recall(pointKey(value, p)) ?? this.load(value, p)) : this.load(value, p)));
+    return points.map((p) =>
+      member ? (this.recall(pointKey(value, p)) ?? this.load(value, p)) : this.load(value, p),
+    );
   }
 
   private computeMany(c: Compute, points: readonly Point[]): void {
@@ -361,11 +402,16 @@ export class Builder {
       }
     };
     walk(e);
-    for (const w of wanted) this.valueMany(w.value, envs.map((env) => w.index.map((i) => this.subst(i, env))));
+    for (const w of wanted)
+      this.valueMany(
+        w.value,
+        envs.map((env) => w.index.map((i) => this.subst(i, env))),
+      );
   }
 
   private reduceMany(c: Compute, monoid: Monoid, points: readonly Point[]): void {
-    for (const p of points) this.serial.push({ value: c.value, point: p, loops: [...this.loopVars] });
+    for (const p of points)
+      this.serial.push({ value: c.value, point: p, loops: [...this.loopVars] });
     const name = this.program.values.get(c.value)?.name ?? c.value;
     const accs = points.map(() => this.accumulator(c, monoid, name));
     const over: IndexExpr[] = [];
@@ -375,17 +421,30 @@ export class Builder {
         const bodies = this.bodies(c, points, over);
         bodies.forEach((b, i) => {
           const acc = accs[i];
-          if (acc) this.accumulate(acc, monoid, b, () => this.index(I.linearise(over, c.reduce.map((d) => d.extent))));
+          if (acc)
+            this.accumulate(acc, monoid, b, () =>
+              this.index(
+                I.linearise(
+                  over,
+                  c.reduce.map((d) => d.extent),
+                ),
+              ),
+            );
         });
         return;
       }
       const step = k === c.reduce.length - 1 ? this.unrollStep(r.extent) : 1;
-      this.loop(r.name, r.extent, (i) => {
-        for (let u = 0; u < step; u++) {
-          over[k] = I.add(i, u);
-          nest(k + 1);
-        }
-      }, step);
+      this.loop(
+        r.name,
+        r.extent,
+        (i) => {
+          for (let u = 0; u < step; u++) {
+            over[k] = I.add(i, u);
+            nest(k + 1);
+          }
+        },
+        step,
+      );
       over.length = k;
     };
     nest(0);
@@ -404,7 +463,12 @@ export class Builder {
   bodies(c: Compute, points: readonly Point[], over: readonly IndexExpr[]): KExpr[] {
     const envs = points.map((p) => bindAll(c, p, over));
     if (points.length > 1 && this.bodyReductive(c)) this.prefetch(c.body, envs);
-    return envs.map((env) => this.convert(this.expr(c.body, env), ktype(c.accumulator === 'bool' ? c.body.dtype : c.body.dtype)));
+    return envs.map((env) =>
+      this.convert(
+        this.expr(c.body, env),
+        ktype(c.accumulator === 'bool' ? c.body.dtype : c.body.dtype),
+      ),
+    );
   }
 
   private bodyReductive(c: Compute): boolean {
@@ -438,22 +502,55 @@ export class Builder {
     }
     const t = acc.value.type;
     const y = this.convert(x, t);
-    this.set(acc.value, { k: 'binary', fn: MONOID_OP[monoid.kind], a: acc.value, b: y, type: t, depth });
+    this.set(acc.value, {
+      k: 'binary',
+      fn: MONOID_OP[monoid.kind],
+      a: acc.value,
+      b: y,
+      type: t,
+      depth,
+    });
   }
 
   /** Combines a second partial result into the first. */
   combine(acc: Accumulator, monoid: Monoid, other: { value: KExpr; at?: KExpr }): void {
-    if ((monoid.kind === 'argmax' || monoid.kind === 'argmin') && other.at) this.takeBetter(acc, monoid, { value: other.value, at: other.at });
+    if ((monoid.kind === 'argmax' || monoid.kind === 'argmin') && other.at)
+      this.takeBetter(acc, monoid, { value: other.value, at: other.at });
     else this.accumulate(acc, monoid, other.value, () => lit(0, 'i32'));
   }
 
-  private takeBetter(acc: Accumulator, monoid: Monoid & { kind: 'argmax' | 'argmin' }, x: { value: KExpr; at: KExpr }): void {
+  private takeBetter(
+    acc: Accumulator,
+    monoid: Monoid & { kind: 'argmax' | 'argmin' },
+    x: { value: KExpr; at: KExpr },
+  ): void {
     const at = acc.at;
     if (!at) return;
     const d = this.depth;
-    const cmp = (fn: 'gt' | 'lt' | 'eq' | 'ge', a: KExpr, b: KExpr): KExpr => ({ k: 'binary', fn, a, b, type: 'bool', depth: d });
-    const or = (a: KExpr, b: KExpr): KExpr => ({ k: 'binary', fn: 'or', a, b, type: 'bool', depth: d });
-    const and = (a: KExpr, b: KExpr): KExpr => ({ k: 'binary', fn: 'and', a, b, type: 'bool', depth: d });
+    const cmp = (fn: 'gt' | 'lt' | 'eq' | 'ge', a: KExpr, b: KExpr): KExpr => ({
+      k: 'binary',
+      fn,
+      a,
+      b,
+      type: 'bool',
+      depth: d,
+    });
+    const or = (a: KExpr, b: KExpr): KExpr => ({
+      k: 'binary',
+      fn: 'or',
+      a,
+      b,
+      type: 'bool',
+      depth: d,
+    });
+    const and = (a: KExpr, b: KExpr): KExpr => ({
+      k: 'binary',
+      fn: 'and',
+      a,
+      b,
+      type: 'bool',
+      depth: d,
+    });
     const strictly = cmp(monoid.kind === 'argmax' ? 'gt' : 'lt', x.value, acc.value);
     const tie = and(cmp('eq', x.value, acc.value), cmp(monoid.last ? 'gt' : 'lt', x.at, at));
     const first = cmp('lt', at, lit(0, 'i32'));
@@ -472,7 +569,11 @@ export class Builder {
     const raw = acc.at ? this.binary('max', acc.at, lit(0, 'i32')) : acc.value;
     // A variable changes: freeze what it is now.
     const name = this.fresh(`${this.program.values.get(c.value)?.name ?? c.value}_r`);
-    const e = this.narrow(this.convert(raw, ktype(c.dtype)), acc.at ? 'i32' : c.accumulator, c.dtype);
+    const e = this.narrow(
+      this.convert(raw, ktype(c.dtype)),
+      acc.at ? 'i32' : c.accumulator,
+      c.dtype,
+    );
     this.emit({ s: 'let', name, expr: e });
     return this.ref(name, ktype(c.dtype));
   }
@@ -515,7 +616,13 @@ export class Builder {
         this.remember(vecKey, vec);
       }
       const l = this.index(lane);
-      e = { k: 'lane', vec: vec.k === 'ref' ? vec.name : '', lane: l, type, depth: Math.max(vec.depth, l.depth) };
+      e = {
+        k: 'lane',
+        vec: vec.k === 'ref' ? vec.name : '',
+        lane: l,
+        type,
+        depth: Math.max(vec.depth, l.depth),
+      };
     } else {
       const at = this.index(lin);
       const name = this.fresh(v.name);
@@ -524,7 +631,14 @@ export class Builder {
       e = this.ref(name, type, depth);
     }
     if (v.dtype === 'bool') {
-      const cond: KExpr = { k: 'binary', fn: 'ne', a: e, b: lit(0, 'u32'), type: 'bool', depth: e.depth };
+      const cond: KExpr = {
+        k: 'binary',
+        fn: 'ne',
+        a: e,
+        b: lit(0, 'u32'),
+        type: 'bool',
+        depth: e.depth,
+      };
       e = cond;
     }
     this.remember(key, e);
@@ -559,16 +673,26 @@ export class Builder {
     this.batches++;
     lins.forEach((linear, i) => {
       const point = points[i];
-      this.accesses.push({ value, linear, store: true, batch: this.batches, ...(point ? { point } : {}) });
+      this.accesses.push({
+        value,
+        linear,
+        store: true,
+        batch: this.batches,
+        ...(point ? { point } : {}),
+      });
     });
     if (!this.options.vector?.has(value)) {
       lins.forEach((linear, i) => {
         const x = out[i];
-        if (x) this.emit({ s: 'store', buffer: value, index: this.index(linear), value: x, linear });
+        if (x)
+          this.emit({ s: 'store', buffer: value, index: this.index(linear), value: x, linear });
       });
       return;
     }
-    const groups = new Map<string, { q: IndexExpr; linear: IndexExpr; lanes: (KExpr | undefined)[] }>();
+    const groups = new Map<
+      string,
+      { q: IndexExpr; linear: IndexExpr; lanes: (KExpr | undefined)[] }
+    >();
     lins.forEach((linear, i) => {
       const q = I.floorDiv(linear, 4);
       const lane = I.constOf(I.mod(linear, 4));
@@ -580,7 +704,13 @@ export class Builder {
     for (const g of groups.values()) {
       const lanes = g.lanes.filter((l): l is KExpr => l !== undefined);
       if (lanes.length !== 4) throw new Error('a vector store with lanes missing');
-      this.emit({ s: 'storeVec', buffer: value, index: this.index(g.q), values: lanes, linear: g.linear });
+      this.emit({
+        s: 'storeVec',
+        buffer: value,
+        index: this.index(g.q),
+        values: lanes,
+        linear: g.linear,
+      });
     }
   }
 
@@ -600,7 +730,11 @@ export class Builder {
         const named = this.let('at', this.convert(e, 'i32'));
         const key = `${named.k === 'ref' ? named.name : named.k === 'lit' ? String(named.value) : 'sym'}`;
         if (named.k === 'lit') return I.num(named.value);
-        const atom = I.dyn(a.expr, I.rewrite(a.extent, (x) => (x.kind === 'var' ? env.get(x.name) : undefined)), `${key}`);
+        const atom = I.dyn(
+          a.expr,
+          I.rewrite(a.extent, (x) => (x.kind === 'var' ? env.get(x.name) : undefined)),
+          `${key}`,
+        );
         this.remember(`atom dyn(${key})`, named);
         return atom;
       }
@@ -615,7 +749,10 @@ export class Builder {
       case 'index':
         return this.convert(this.index(this.subst(e.index, env)), ktype(e.dtype));
       case 'load':
-        return this.value(e.value, e.index.map((i) => this.subst(i, env)));
+        return this.value(
+          e.value,
+          e.index.map((i) => this.subst(i, env)),
+        );
       case 'unary': {
         const a = this.expr(e.a, env);
         return { k: 'unary', fn: e.fn, a, type: ktype(e.dtype), depth: a.depth };
@@ -623,13 +760,27 @@ export class Builder {
       case 'binary': {
         const a = this.expr(e.a, env);
         const b = this.expr(e.b, env);
-        return { k: 'binary', fn: e.fn, a, b, type: ktype(e.dtype), depth: Math.max(a.depth, b.depth) };
+        return {
+          k: 'binary',
+          fn: e.fn,
+          a,
+          b,
+          type: ktype(e.dtype),
+          depth: Math.max(a.depth, b.depth),
+        };
       }
       case 'select': {
         const cond = this.expr(e.cond, env);
         const then = this.expr(e.then, env);
         const other = this.expr(e.else, env);
-        return { k: 'select', cond, then, else: other, type: ktype(e.dtype), depth: Math.max(cond.depth, then.depth, other.depth) };
+        return {
+          k: 'select',
+          cond,
+          then,
+          else: other,
+          type: ktype(e.dtype),
+          depth: Math.max(cond.depth, then.depth, other.depth),
+        };
       }
       case 'when':
         return this.when(e, env);
@@ -656,7 +807,8 @@ export class Builder {
     if (a.type === type) return a;
     if (a.k === 'lit') {
       if (type === 'f32') return lit(a.value, 'f32');
-      if (Number.isFinite(a.value) && type !== 'bool') return lit(type === 'u32' ? Math.trunc(a.value) >>> 0 : Math.trunc(a.value) | 0, type);
+      if (Number.isFinite(a.value) && type !== 'bool')
+        return lit(type === 'u32' ? Math.trunc(a.value) >>> 0 : Math.trunc(a.value) | 0, type);
     }
     return { k: 'convert', a, type, depth: a.depth };
   }
@@ -669,15 +821,29 @@ export class Builder {
       case 'u8':
         return from === 'bool' ? a : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
       case 'i16':
-        return from === 'i8' || from === 'u8' || from === 'bool' ? a : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
+        return from === 'i8' || from === 'u8' || from === 'bool'
+          ? a
+          : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
       case 'u16':
-        return from === 'u8' || from === 'bool' ? a : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
+        return from === 'u8' || from === 'bool'
+          ? a
+          : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
       case 'f16':
       case 'bf16':
         return from === 'bool' ? a : { k: 'narrow', to, a, type: 'f32', depth: a.depth };
       default:
         return a;
     }
+  }
+
+  /** A named condition; equal ones in reach are one. */
+  private condition(cond: KExpr): KExpr {
+    const key = `if ${printK(cond)}`;
+    const known = this.recall(key);
+    if (known) return known;
+    const c = this.let('inside', cond);
+    this.remember(key, c);
+    return c;
   }
 
   /** Expression nodes, those of inlined members too; infinite with a reduction in it. */
@@ -698,13 +864,21 @@ export class Builder {
       case 'binary':
         return 1 + this.cheap(e.a, depth + 1) + this.cheap(e.b, depth + 1);
       case 'select':
-        return 1 + this.cheap(e.cond, depth + 1) + this.cheap(e.then, depth + 1) + this.cheap(e.else, depth + 1);
+        return (
+          1 +
+          this.cheap(e.cond, depth + 1) +
+          this.cheap(e.then, depth + 1) +
+          this.cheap(e.else, depth + 1)
+        );
       case 'when':
         return 1 + this.cheap(e.then, depth + 1) + this.cheap(e.else, depth + 1);
     }
   }
 
-  private conds(conds: readonly IndexCond[], env: Env): { verdict: boolean | undefined; cond: KExpr } {
+  private conds(
+    conds: readonly IndexCond[],
+    env: Env,
+  ): { verdict: boolean | undefined; cond: KExpr } {
     const terms: KExpr[] = [];
     for (const c of conds) {
       const i = this.subst(c.index, env);
@@ -713,7 +887,8 @@ export class Builder {
       const above = I.provablyLe(lo, i);
       const below = I.provablyLe(I.add(i, 1), hi);
       if (above && below) continue;
-      if (I.provablyLe(I.add(i, 1), lo) || I.provablyLe(hi, i)) return { verdict: false, cond: lit(0, 'bool') };
+      if (I.provablyLe(I.add(i, 1), lo) || I.provablyLe(hi, i))
+        return { verdict: false, cond: lit(0, 'bool') };
       const a = this.index(i);
       const l = this.index(lo);
       const h = this.index(hi);
@@ -731,18 +906,28 @@ export class Builder {
     const { verdict, cond } = this.conds(e.conds, env);
     if (verdict !== undefined) return this.expr(verdict ? e.then : e.else, env);
     const type = ktype(e.dtype);
-    const c = this.let('inside', cond);
+    const c = this.condition(cond);
     const simple = (x: Expr): boolean => x.op === 'const' || x.op === 'index';
     // Reads outside a buffer are defined (they give some element), so what is cheap is computed on
     // both sides and chosen: branches inside tiled loops cost shader compilers minutes.
     if (this.cheap(e.then) + this.cheap(e.else) <= CHEAP_BRANCHES) {
       const then = this.convert(this.expr(e.then, env), type);
       const other = this.convert(this.expr(e.else, env), type);
-      return { k: 'select', cond: c, then, else: other, type, depth: Math.max(c.depth, then.depth, other.depth) };
+      return {
+        k: 'select',
+        cond: c,
+        then,
+        else: other,
+        type,
+        depth: Math.max(c.depth, then.depth, other.depth),
+      };
     }
     // A variable set in a branch: what is in the branch is not evaluated outside it.
     const invert = simple(e.then) && !simple(e.else);
-    const start = this.expr(invert ? e.then : simple(e.else) ? e.else : { op: 'const', value: 0, dtype: e.dtype }, env);
+    const start = this.expr(
+      invert ? e.then : simple(e.else) ? e.else : { op: 'const', value: 0, dtype: e.dtype },
+      env,
+    );
     const v = this.variable('w', type, this.convert(start, type));
     const then: Stmt[] = [];
     const other: Stmt[] = [];
@@ -785,7 +970,10 @@ export function identity(m: Monoid, t: KType): KExpr {
       return lit(t === 'f32' ? -Infinity : t === 'i32' ? -2147483648 : 0, t);
     case 'min':
     case 'argmin':
-      return lit(t === 'f32' ? Infinity : t === 'i32' ? 2147483647 : t === 'u32' ? 4294967295 : 1, t);
+      return lit(
+        t === 'f32' ? Infinity : t === 'i32' ? 2147483647 : t === 'u32' ? 4294967295 : 1,
+        t,
+      );
   }
 }
 

@@ -7,13 +7,17 @@
  * The entry point folds the flat workgroup number from two grid dims. WGSL lets compilers contract
  * multiply-adds and assume that no NaN or infinity occurs: where the program asks for them, they are
  * made and tested by their bits (see helpers.ts).
+ *
+ * Logic is written with & and |, never && and ||: those are control flow, and every branch inside a
+ * tiled loop costs shader compilers dearly, while all our operands are free of side effects.
  */
 import type { Storage } from '../../graph/dtype';
 import type { KernelIr, KExpr, KType, Stmt } from '../../schedule/kernelIr';
 import { HELPERS, type HelperName } from './helpers';
 
 const RESERVED = new Set(
-  ('alias break case const const_assert continue continuing default diagnostic discard else enable false fn for if let loop ' +
+  (
+    'alias break case const const_assert continue continuing default diagnostic discard else enable false fn for if let loop ' +
     'override requires return struct switch true var while array atomic bool f16 f32 i32 u32 mat2x2 ptr sampler texture vec2 vec3 vec4 ' +
     'abs acos acosh all any asin asinh atan atanh atan2 ceil clamp cos cosh cross degrees determinant distance dot exp exp2 floor fma ' +
     'fract inverse length log log2 max min mix modf normalize pow radians reflect round saturate select sign sin sinh smoothstep sqrt ' +
@@ -22,7 +26,8 @@ const RESERVED = new Set(
     'private pub ref resource static this throw trait try type typedef union unless unorm use using var virtual void where while with yield ' +
     'active asm auto catch char def delete do double dynamic_cast explicit export extends extern extern friend goto inline instanceof ' +
     'namespace noexcept noinline nullptr operator precise premerge protected public readonly register sizeof snorm std subroutine ' +
-    'template texture1D vec mat demote discard point partition instance mesh meta i8 u8 i16 u16 i64 u64 f64 quat half').split(' '),
+    'template texture1D vec mat demote discard point partition instance mesh meta i8 u8 i16 u16 i64 u64 f64 quat half'
+  ).split(' '),
 );
 
 export function emitWgsl(kernel: KernelIr): string {
@@ -42,7 +47,9 @@ class Emitter {
 
   run(): string {
     const k = this.kernel;
-    k.buffers.forEach((b, i) => this.buffers.set(b.value, { name: `b${i}`, storage: b.storage, vector: b.vector }));
+    k.buffers.forEach((b, i) =>
+      this.buffers.set(b.value, { name: `b${i}`, storage: b.storage, vector: b.vector }),
+    );
     k.symbols.forEach((s, i) => this.symbols.set(s, `sizes[${i >> 2}][${i & 3}]`));
     this.stmts(k.body, '  ');
     const body = this.out;
@@ -50,12 +57,19 @@ class Emitter {
     if (k.buffers.some((b) => b.storage === 'f16')) head.push('enable f16;', '');
     k.buffers.forEach((b, i) => {
       const e = ELEMENT[b.storage];
-      head.push(`@group(0) @binding(${i}) var<storage, ${b.access}> b${i}: array<${b.vector ? `vec4<${e}>` : e}>;`);
+      head.push(
+        `@group(0) @binding(${i}) var<storage, ${b.access}> b${i}: array<${b.vector ? `vec4<${e}>` : e}>;`,
+      );
     });
     if (k.symbols.length > 0) {
-      head.push(`@group(0) @binding(${k.buffers.length}) var<uniform> sizes: array<vec4<i32>, ${Math.ceil(k.symbols.length / 4)}>;`);
+      head.push(
+        `@group(0) @binding(${k.buffers.length}) var<uniform> sizes: array<vec4<i32>, ${Math.ceil(k.symbols.length / 4)}>;`,
+      );
     }
-    for (const s of k.shared) head.push(`var<workgroup> ${s.name}: array<${s.type === 'bool' ? 'u32' : s.type}, ${s.length}>;`);
+    for (const s of k.shared)
+      head.push(
+        `var<workgroup> ${s.name}: array<${s.type === 'bool' ? 'u32' : s.type}, ${s.length}>;`,
+      );
     head.push('');
     for (const h of HELPERS) if (this.helpers.has(h.name)) head.push(h.code, '');
     const [x, y, z] = k.workgroup;
@@ -99,7 +113,9 @@ class Emitter {
         const b = this.buffer(s.buffer);
         this.vecTypes.set(s.name, s.type);
         const e = `${b.name}[${this.expr(s.index)}]`;
-        this.out.push(`${pad}let ${this.id(s.name)} = ${b.storage === 'f16' ? `vec4<f32>(${e})` : e};`);
+        this.out.push(
+          `${pad}let ${this.id(s.name)} = ${b.storage === 'f16' ? `vec4<f32>(${e})` : e};`,
+        );
         return;
       }
       case 'var':
@@ -111,7 +127,9 @@ class Emitter {
       case 'for': {
         const n = this.id(s.name);
         const step = typeof s.step === 'number' ? String(s.step) : this.expr(s.step);
-        this.out.push(`${pad}for (var ${n} = ${this.expr(s.from)}; ${n} < ${this.expr(s.to)}; ${n} += ${step}) {`);
+        this.out.push(
+          `${pad}for (var ${n} = ${this.expr(s.from)}; ${n} < ${this.expr(s.to)}; ${n} += ${step}) {`,
+        );
         this.stmts(s.body, pad + '  ');
         this.out.push(`${pad}}`);
         return;
@@ -127,17 +145,23 @@ class Emitter {
         return;
       case 'store': {
         const b = this.buffer(s.buffer);
-        this.out.push(`${pad}${b.name}[${this.expr(s.index)}] = ${this.stored(s.value, b.storage)};`);
+        this.out.push(
+          `${pad}${b.name}[${this.expr(s.index)}] = ${this.stored(s.value, b.storage)};`,
+        );
         return;
       }
       case 'storeVec': {
         const b = this.buffer(s.buffer);
         const values = s.values.map((v) => this.stored(v, b.storage)).join(', ');
-        this.out.push(`${pad}${b.name}[${this.expr(s.index)}] = vec4<${ELEMENT[b.storage]}>(${values});`);
+        this.out.push(
+          `${pad}${b.name}[${this.expr(s.index)}] = vec4<${ELEMENT[b.storage]}>(${values});`,
+        );
         return;
       }
       case 'setShared':
-        this.out.push(`${pad}${s.name}[${this.expr(s.index)}] = ${s.value.type === 'bool' ? `select(0u, 1u, ${this.expr(s.value)})` : this.expr(s.value)};`);
+        this.out.push(
+          `${pad}${s.name}[${this.expr(s.index)}] = ${s.value.type === 'bool' ? `select(0u, 1u, ${this.expr(s.value)})` : this.expr(s.value)};`,
+        );
         return;
       case 'barrier':
         this.out.push(`${pad}workgroupBarrier();`);
@@ -170,13 +194,18 @@ class Emitter {
       case 'bool':
         return value ? 'true' : 'false';
       case 'i32':
-        return value <= -2147483648 ? 'i32(-2147483647 - 1)' : value < 0 ? `(${Math.trunc(value)})` : String(Math.min(2147483647, Math.trunc(value)));
+        return value <= -2147483648
+          ? 'i32(-2147483647 - 1)'
+          : value < 0
+            ? `(${Math.trunc(value)})`
+            : String(Math.min(2147483647, Math.trunc(value)));
       case 'u32':
         return `${Math.max(0, Math.trunc(value)) >>> 0}u`;
       case 'f32': {
         if (Number.isNaN(value)) return this.helper('fl_nan');
         const f = Math.fround(value);
-        if (!Number.isFinite(f)) return f > 0 ? this.helper('fl_inf') : `(-${this.helper('fl_inf')})`;
+        if (!Number.isFinite(f))
+          return f > 0 ? this.helper('fl_inf') : `(-${this.helper('fl_inf')})`;
         if (Object.is(f, -0)) return '(-0.0)';
         const t = shortest(f);
         const text = /[.e]/.test(t) ? `${t}f` : `${t}.0`;
@@ -223,13 +252,18 @@ class Emitter {
         return fault(fn);
       }
       case 'floor':
-        return this.helper(e.fn === 'floordiv' ? 'fl_floordiv' : 'fl_floormod', this.expr(e.a), this.expr(e.b));
+        return this.helper(
+          e.fn === 'floordiv' ? 'fl_floordiv' : 'fl_floormod',
+          this.expr(e.a),
+          this.expr(e.b),
+        );
       case 'select':
         return `select(${this.expr(e.else)}, ${this.expr(e.then)}, ${this.expr(e.cond)})`;
       case 'convert': {
         const a = this.expr(e.a);
         if (e.type === 'bool') return `(${a} != ${this.literal(0, e.a.type)})`;
-        if (e.a.type === 'bool') return `select(${this.literal(0, e.type)}, ${this.literal(1, e.type)}, ${a})`;
+        if (e.a.type === 'bool')
+          return `select(${this.literal(0, e.type)}, ${this.literal(1, e.type)}, ${a})`;
         return `${e.type}(${a})`;
       }
       case 'narrow': {
@@ -253,13 +287,17 @@ class Emitter {
       }
       case 'within': {
         const a = this.expr(e.a);
-        return `(${a} >= ${this.expr(e.lo)} && ${a} < ${this.expr(e.hi)})`;
+        return `((${a} >= ${this.expr(e.lo)}) & (${a} < ${this.expr(e.hi)}))`;
       }
       case 'all':
-        return `(${e.terms.map((t) => this.expr(t)).join(' && ')})`;
+        return e.terms.length === 1
+          ? e.terms.map((t) => this.expr(t)).join('')
+          : `(${e.terms.map((t) => this.expr(t)).join(' & ')})`;
       case 'lane': {
         const v = this.id(e.vec);
-        return e.lane.k === 'lit' ? `${v}.${'xyzw'[e.lane.value] ?? 'x'}` : `${v}[${this.expr(e.lane)}]`;
+        return e.lane.k === 'lit'
+          ? `${v}.${'xyzw'[e.lane.value] ?? 'x'}`
+          : `${v}[${this.expr(e.lane)}]`;
       }
       case 'shared': {
         const s = `${e.name}[${this.expr(e.index)}]`;
@@ -335,12 +373,12 @@ class Emitter {
         case 'or':
         case 'max':
         case 'bitor':
-          return `(${a} || ${b})`;
+          return `(${a} | ${b})`;
         case 'mul':
         case 'and':
         case 'min':
         case 'bitand':
-          return `(${a} && ${b})`;
+          return `(${a} & ${b})`;
         case 'xor':
         case 'ne':
         case 'bitxor':
@@ -349,13 +387,13 @@ class Emitter {
         case 'eq':
           return `(${a} == ${b})`;
         case 'lt':
-          return `(!${a} && ${b})`;
+          return `(!${a} & ${b})`;
         case 'le':
-          return `(!${a} || ${b})`;
+          return `(!${a} | ${b})`;
         case 'gt':
-          return `(${a} && !${b})`;
+          return `(${a} & !${b})`;
         case 'ge':
-          return `(${a} || !${b})`;
+          return `(${a} | !${b})`;
         default:
           throw new Error(`no ${e.fn} of booleans`);
       }
@@ -370,7 +408,11 @@ class Emitter {
       case 'div':
         return `(${a} / ${b})`;
       case 'mod':
-        return t === 'f32' ? this.helper('fl_fmodf', a, b) : t === 'u32' ? `(${a} % ${b})` : this.helper('fl_floormod', a, b);
+        return t === 'f32'
+          ? this.helper('fl_fmodf', a, b)
+          : t === 'u32'
+            ? `(${a} % ${b})`
+            : this.helper('fl_floormod', a, b);
       case 'fmod':
         return `(${a} % ${b})`;
       case 'pow':
@@ -393,9 +435,9 @@ class Emitter {
       case 'ge':
         return `(${a} >= ${b})`;
       case 'and':
-        return `(${this.truth(e.a, a)} && ${this.truth(e.b, b)})`;
+        return `(${this.truth(e.a, a)} & ${this.truth(e.b, b)})`;
       case 'or':
-        return `(${this.truth(e.a, a)} || ${this.truth(e.b, b)})`;
+        return `(${this.truth(e.a, a)} | ${this.truth(e.b, b)})`;
       case 'xor':
         return `(${this.truth(e.a, a)} != ${this.truth(e.b, b)})`;
       case 'bitand':

@@ -12,8 +12,32 @@ export interface Helper {
 }
 
 export type HelperName =
-  | 'fl_inf' | 'fl_nan' | 'fl_isnan' | 'fl_isinf' | 'fl_floordiv' | 'fl_floormod' | 'fl_fmodf' | 'fl_pow' | 'fl_powi' | 'fl_powu'
-  | 'fl_turn' | 'fl_sin' | 'fl_cos' | 'fl_tan' | 'fl_acos' | 'fl_square' | 'fl_cube' | 'fl_tanh' | 'fl_erf' | 'fl_expm1' | 'fl_log1p' | 'fl_asinh' | 'fl_acosh' | 'fl_atanh' | 'fl_f16' | 'fl_bf16';
+  | 'fl_inf'
+  | 'fl_nan'
+  | 'fl_isnan'
+  | 'fl_isinf'
+  | 'fl_floordiv'
+  | 'fl_floormod'
+  | 'fl_fmodf'
+  | 'fl_pow'
+  | 'fl_powi'
+  | 'fl_powu'
+  | 'fl_turn'
+  | 'fl_sin'
+  | 'fl_cos'
+  | 'fl_tan'
+  | 'fl_acos'
+  | 'fl_square'
+  | 'fl_cube'
+  | 'fl_tanh'
+  | 'fl_erf'
+  | 'fl_expm1'
+  | 'fl_log1p'
+  | 'fl_asinh'
+  | 'fl_acosh'
+  | 'fl_atanh'
+  | 'fl_f16'
+  | 'fl_bf16';
 
 /** In an order that defines a helper before its users (for readers; WGSL itself doesn't care). */
 export const HELPERS: readonly Helper[] = [
