@@ -133,6 +133,8 @@ async function runAll(
       terminal.progress(`${results.size}/${cases.length} ${c.name}`);
       const r = await runCase(c, current, device, signal);
       results.set(i, r);
+      if (results.size % 100 === 0 && results.size < cases.length)
+        terminal.note(`${results.size} of ${cases.length} cases done`);
       if (r.status === 'failed' || r.status === 'error') terminal.note(line(r));
       if (r.code !== undefined && FATAL.has(r.code)) {
         current.dispose();

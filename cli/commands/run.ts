@@ -110,6 +110,7 @@ async function runCommand(context: Context): Promise<ExitCode> {
     }
     const ok = checks?.every((c) => c?.ok === true) ?? true;
     const shown = outputs.map((t, i) => ({ ...statistics(t), check: checks?.[i] }));
+    noteAssumptions(context, r.value);
     if (args.switches.has('json'))
       terminal.print(
         jsonText({
@@ -124,14 +125,22 @@ async function runCommand(context: Context): Promise<ExitCode> {
       );
     else {
       terminal.note(`ran on ${adapterText(adapter.value)}`);
-      noteSpecialised(context, r.value);
       terminal.print(outputText(shown, terminal.paint));
     }
     return ok ? EXIT.held : EXIT.fault;
   });
 }
 
-function noteSpecialised(context: Context, r: Executed): void {
+/** What the results rest on besides the files. */
+function noteAssumptions(context: Context, r: Executed): void {
+  const bound = new Set(r.prepared.inputs.map((i) => i.buffer));
+  const madeUp = r.prepared.exec.buffers.filter(
+    (b) => b.role === 'param' && b.data === undefined && !bound.has(b.id),
+  );
+  if (madeUp.length > 0)
+    context.terminal.note(
+      `weights made up from the seed: ${madeUp.map((b) => plain(b.name)).join(', ')}`,
+    );
   if (r.prepared.specialised.length > 0)
     context.terminal.note(
       `compiled for the given contents of ${r.prepared.specialised.map(plain).join(', ')}`,
@@ -142,7 +151,8 @@ async function givenTensors(
   c: Compilation,
   folder: string,
 ): Promise<{ ok: true; value: Map<string, HostTensor> } | { ok: false; message: string }> {
-  const inputs = c.graph.inputs.map((id, i) => ({
+  const isInput = (id: string): boolean => c.graph.tensors.get(id)?.role === 'input';
+  const inputs = c.graph.inputs.filter(isInput).map((id, i) => ({
     id,
     name: c.graph.tensors.get(id)?.name ?? id,
     positional: `input_${i}`,
