@@ -4,7 +4,7 @@
  */
 import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
 import { USAGE, type Device } from './device';
-import { fail } from './faults';
+import { fail, Faulted } from './faults';
 import { slotOf, writtenBuffers, type BufferPool } from './memory';
 import type { PipelineCache } from './pipelines';
 import type { StorageArray } from './storage';
@@ -43,27 +43,41 @@ export class JobMemory {
     contents: (spec: BufferSpec) => Promise<StorageArray>,
   ): Promise<LoadedPlan> {
     const written = new Set(writtenBuffers(plan).map((w) => w.spec.id));
+    const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
     const byId = new Map<string, GPUBuffer>();
+    const fresh = new Map<string, BufferSpec>();
     for (const spec of plan.buffers) {
       const slot = slotOf(spec, this.values, name);
-      let buffer = this.slots.get(slot);
-      if (!buffer) {
-        buffer = await this.allocate(spec);
-        this.slots.set(slot, buffer);
-        if (!written.has(spec.id) || spec.data) await this.upload(buffer, spec, contents);
-      }
-      byId.set(spec.id, buffer);
+      if (!this.slots.has(slot) && !fresh.has(slot)) fresh.set(slot, spec);
+    }
+    const made = await this.pool.takeAll([...fresh.values()]);
+    [...fresh.keys()].forEach((slot, i) => {
+      const b = made[i];
+      if (b) this.slots.set(slot, b);
+    });
+    for (const spec of plan.buffers) {
+      const slot = slotOf(spec, this.values, name);
+      const own = this.slots.get(slot);
+      if (!own) throw new Error(`the buffer ${spec.id} was not made`);
+      if (fresh.get(slot) === spec && (!written.has(spec.id) || spec.data))
+        await this.upload(own, spec, contents);
+      byId.set(spec.id, own);
     }
     const buffer = (id: string): GPUBuffer => {
       const b = byId.get(id);
       if (!b) throw new Error(`there is no buffer ${id} in the plan`);
       return b;
     };
-    const dispatches: LoadedDispatch[] = [];
-    for (const spec of plan.dispatches)
-      dispatches.push(
-        await this.device.scoped(spec.kernel, () => this.bind(spec, pipelines, buffer, plan)),
-      );
+    const bind = (spec: DispatchSpec): LoadedDispatch => this.bind(spec, pipelines, buffer, sizes);
+    let dispatches: LoadedDispatch[];
+    try {
+      dispatches = await this.device.scoped(undefined, () => plan.dispatches.map(bind));
+    } catch (e) {
+      if (!(e instanceof Faulted) || e.fault.code !== 'VALIDATION') throw e;
+      // One by one, to name the kernel.
+      for (const d of plan.dispatches) await this.device.scoped(d.kernel, () => bind(d));
+      throw e;
+    }
     return { plan, dispatches, buffer };
   }
 
@@ -71,10 +85,6 @@ export class JobMemory {
     for (const b of this.slots.values()) this.pool.give(b);
     for (const b of this.uniforms) b.destroy();
     this.slots.clear();
-  }
-
-  private async allocate(spec: BufferSpec): Promise<GPUBuffer> {
-    return this.pool.take(spec.bytes, spec.name);
   }
 
   private async upload(
@@ -110,11 +120,10 @@ export class JobMemory {
     spec: DispatchSpec,
     pipelines: PipelineCache,
     buffer: (id: string) => GPUBuffer,
-    plan: ExecPlan,
+    sizes: ReadonlyMap<string, number>,
   ): LoadedDispatch {
     const { gpu } = this.device;
     const { pipeline, layout } = pipelines.get(spec);
-    const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
     const entries: GPUBindGroupEntry[] = spec.bindings.map((b, binding) => ({
       binding,
       // The pool's buffers may be larger: kernels that ask for an array's length need the exact one.

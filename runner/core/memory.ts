@@ -13,6 +13,7 @@ import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
 import { USAGE, type Device, MAP_READ } from './device';
 import { bytesText, fail, Faulted } from './faults';
 import { viewStorage, type StorageArray } from './storage';
+import type { RunnerFault } from './types';
 
 const STORAGE_USAGE = USAGE.storage | USAGE.copySrc | USAGE.copyDst;
 /** Idle buffers kept for the next job. */
@@ -75,26 +76,51 @@ export class BufferPool {
 
   constructor(private readonly device: Device) {}
 
-  async take(bytes: number, label: string): Promise<GPUBuffer> {
-    const size = roundUp(bytes);
+  /**
+   * A buffer for each spec. New ones are created together, since waiting for the GPU's answer to each
+   * would take longer than making them.
+   */
+  async takeAll(specs: readonly BufferSpec[]): Promise<GPUBuffer[]> {
+    const made = specs.map((spec) => this.take(spec));
+    const fates = await this.device.guard(Promise.all(made.map((m) => m.fault)));
+    const short = fates.some((fault) => fault?.code === 'OUT_OF_MEMORY');
+    // Perhaps what earlier jobs left idle is in the way.
+    if (short && this.idleBytes > 0) this.drain();
+    const buffers: GPUBuffer[] = [];
+    for (const [i, m] of made.entries()) {
+      let fault = fates[i];
+      let { buffer } = m;
+      const spec = specs[i];
+      if (fault && short && spec) {
+        const again = this.take(spec);
+        fault = await this.device.guard(again.fault);
+        ({ buffer } = again);
+      }
+      if (fault) {
+        for (const b of buffers) b.destroy();
+        throw new Faulted(fault);
+      }
+      buffers.push(buffer);
+    }
+    return buffers;
+  }
+
+  private take(spec: BufferSpec): { buffer: GPUBuffer; fault: Promise<RunnerFault | undefined> } {
+    const size = roundUp(spec.bytes);
     const old = this.idle.get(size)?.pop();
     if (old) {
       this.idleBytes -= size;
-      return old;
+      return { buffer: old, fault: Promise.resolve(undefined) };
     }
-    const create = (): Promise<GPUBuffer> =>
-      this.device.scoped(undefined, () =>
-        this.device.gpu.createBuffer({ label, size, usage: STORAGE_USAGE }),
-      );
-    try {
-      return await create();
-    } catch (e) {
-      // Perhaps what earlier jobs left idle is in the way.
-      if (!(e instanceof Faulted) || e.fault.code !== 'OUT_OF_MEMORY' || this.idleBytes === 0)
-        throw e;
-      this.drain();
-      return create();
-    }
+    const { gpu } = this.device;
+    gpu.pushErrorScope('out-of-memory');
+    gpu.pushErrorScope('validation');
+    const buffer = gpu.createBuffer({ label: spec.name, size, usage: STORAGE_USAGE });
+    const errors = Promise.all([gpu.popErrorScope(), gpu.popErrorScope()]);
+    return {
+      buffer,
+      fault: errors.then(([invalid, memory]) => creationFault(spec, invalid, memory)),
+    };
   }
 
   private drain(): void {
@@ -152,6 +178,20 @@ export class BufferPool {
     }
     return viewStorage(spec.storage, bytes.buffer, spec.elements);
   }
+}
+
+function creationFault(
+  spec: BufferSpec,
+  invalid: GPUError | null,
+  memory: GPUError | null,
+): RunnerFault | undefined {
+  const error = memory ?? invalid;
+  if (!error) return undefined;
+  return {
+    code: memory ? 'OUT_OF_MEMORY' : 'VALIDATION',
+    message: `${spec.name} [${spec.shape.join(', ')}], ${bytesText(spec.bytes)}, could not be allocated: ${error.message}`,
+    advice: 'Profile with smaller sizes, or close other programs that use the GPU.',
+  };
 }
 
 /** To a power of two up to 1 MiB, then to whole MiB: few sizes, so that buffers are found again. */

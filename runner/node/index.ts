@@ -305,7 +305,9 @@ class Child {
         message: `The runner’s process ended ${how}${at}.${tail}`,
         ...(kernel === undefined ? {} : { kernel }),
         advice:
-          'Often the graphics driver is at fault: update it. The next run starts a new process.',
+          signal === 'SIGKILL'
+            ? 'Perhaps the system ran out of memory: profile with smaller sizes.'
+            : 'Often the graphics driver is at fault: update it. The next run starts a new process.',
       },
     });
   }

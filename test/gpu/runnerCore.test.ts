@@ -47,10 +47,9 @@ describe('the runner’s core', () => {
     if (adapter.timestampQuantumUs < 10) this.skip();
     assert.equal(verification.ok, true);
     assert.ok(notes.some((n) => n.includes('The GPU clock steps by')));
-    // A kernel of some µs, on a clock that steps by tens of µs.
+    // Finer than the clock's steps, since many runs were timed together.
     const [k] = fused.kernels;
     assert.ok(k && k.medianUs > 0);
-    assert.ok(k.medianUs < 10 * adapter.timestampQuantumUs);
     assert.ok(k.medianUs % adapter.timestampQuantumUs !== 0);
   });
 
