@@ -1,6 +1,7 @@
 /** The graph panel's page: registers the controls, makes the panel, and tells the host it is there. */
 import './ui/style.css';
 import { createBrowserRunner } from '../runner/browser/index';
+import { Host } from './host';
 import { PageJobs } from './pageJobs';
 import { registerComponents } from './ui/components';
 import { Panel } from './ui/panel';

@@ -23,6 +23,7 @@ export const device: DeviceProfile = {
   launchUs: 4,
   bytesPerUs: 320_000,
   flopsPerUs: 9_000_000,
+  saturatingThreads: 43_008,
   cacheBytes: 3 * 1024 * 1024,
   limits: {
     maxStorageBuffersPerShaderStage: 8,

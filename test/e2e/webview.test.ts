@@ -1,0 +1,244 @@
+// The graph panel's page in a real browser: what a person sees and does in it, and what it tells the
+// host.
+
+import assert from 'node:assert/strict';
+import type { CompileResult } from '../../compiler/result';
+import { deep, empty, mlp, odd, profileOf, transformer } from '../unit/webview/fixture';
+import { PanelPage } from './webviewPage';
+
+describe('the graph panel', function () {
+  this.timeout(120_000);
+  let panel: PanelPage;
+
+  async function show(
+    result: CompileResult,
+    options: Parameters<typeof PanelPage.open>[0] = {},
+  ): Promise<void> {
+    panel = await PanelPage.open(options);
+    await panel.post({ type: 'trust', trusted: true });
+    await panel.post({ type: 'result', result, stale: false });
+    if (result.graph.nodes.length > 0) await panel.settled();
+  }
+
+  afterEach(async () => {
+    const { faults } = panel;
+    await panel.close();
+    assert.deepEqual(faults, []);
+  });
+
+  it('draws kernels, ops and edges under the panel’s policy, laid out in a worker', async () => {
+    await show(transformer());
+    assert.equal((await panel.sent('ready')).length, 1);
+    assert.deepEqual(await panel.sent('log'), []);
+    assert.ok((await panel.count('.layer-kernels .item')) >= 3);
+    assert.match(await panel.text('.drawing-title'), /After fusion 7 kernels/);
+    assert.match(await panel.text('.tile'), /17 → 7/);
+    await panel.press('Both');
+    await panel.settled();
+    assert.equal(await panel.count('svg.graph'), 2);
+    await panel.press('Before');
+    await panel.settled();
+    assert.match(await panel.text('.drawing-title'), /^Before fusion 17 kernels/);
+  });
+
+  it('says why an edge is not fused, and offers to force it', async () => {
+    await show(transformer());
+    await panel.click('.layer-overlay .reject-pill');
+    const details = await panel.text('.details');
+    assert.match(details, /Why not fused/);
+    assert.match(details, /NEEDS_GLOBAL_SYNC/);
+    assert.match(details, /against a limit of 1 \(WGSL: no grid-wide barrier\)/);
+    assert.match(details, /What would change it/);
+    assert.deepEqual((await panel.sent('selected')).at(-1), {
+      type: 'selected',
+      nodes: ['n0', 'n1'],
+      reveal: true,
+    });
+    await panel.page.click('.details vscode-button');
+    assert.deepEqual(await panel.sent('forceFuse'), [{ type: 'forceFuse', from: 'n0', to: 'n1' }]);
+  });
+
+  it('links both drawings, and follows the editor', async () => {
+    await show(mlp());
+    await panel.press('Both');
+    await panel.settled();
+    await panel.click('[data-view="after"] .layer-kernels [data-id="k0"] .kernel-title');
+    assert.equal((await panel.sent('selected')).at(-1)?.kernel, 'k0');
+    assert.equal(await panel.count('[data-view="before"] .layer-leaves .is-selected'), 3);
+    await panel.post({ type: 'select', nodes: ['n3'], reveal: true });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    assert.equal(await panel.count('[data-view="before"] .layer-leaves .is-selected'), 1);
+    assert.match(await panel.text('.details h2'), /layer_norm y/);
+    // What the host selected is not told back to it.
+    assert.equal((await panel.sent('selected')).length, 1);
+  });
+
+  it('can be walked by keyboard, with words for a screen reader', async () => {
+    await show(mlp());
+    await panel.page.focus('svg.graph [tabindex="0"]');
+    const heard: string[] = [];
+    for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown'] as const) {
+      heard.push(await label());
+      await panel.page.keyboard.press(key);
+      await new Promise((resolve) => setTimeout(resolve, 450));
+    }
+    assert.match(heard[0] ?? '', /^x, input f32 B×1024/);
+    assert.match(heard[1] ?? '', /^matmul a; in kernel k0/);
+    assert.match(await label(), /^Kernel k1/);
+    await panel.page.keyboard.press('Enter');
+    assert.equal((await panel.sent('selected')).at(-1)?.kernel, 'k1');
+    await panel.page.keyboard.down('Shift');
+    await panel.page.keyboard.press('ArrowUp');
+    await panel.page.keyboard.up('Shift');
+    await new Promise((resolve) => setTimeout(resolve, 450));
+    assert.match(await label(), /not fused, NEEDS_GLOBAL_SYNC/);
+    await panel.page.keyboard.press('Escape');
+    assert.deepEqual((await panel.sent('selected')).at(-1)?.nodes, []);
+
+    function label(): Promise<string> {
+      return panel.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
+    }
+  });
+
+  it('searches by shape and goes through the hits', async () => {
+    await show(transformer());
+    await panel.page.focus('vscode-text-field');
+    await panel.page.keyboard.type('4096x1024');
+    await panel.page.waitForFunction(() => document.querySelector('.hits')?.textContent === '1');
+    await panel.page.keyboard.press('Enter');
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.match(await panel.text('.details h2'), /mlp\.fc2\.weight/);
+    assert.equal(await panel.count('.item.is-match.is-selected'), 1);
+    assert.ok((await panel.count('.item.is-dim')) > 5);
+  });
+
+  it('shows a kernel’s code when asked', async () => {
+    await show(mlp());
+    await panel.click('.layer-kernels [data-id="k0"] .kernel-title');
+    await panel.page.click('.code-section summary');
+    await panel.page.waitForFunction(() => document.querySelector('.code-body') !== null);
+    const [request] = await panel.sent('requestCode');
+    assert.equal(request?.kernel, 'k0');
+    const code = 'fn main() { let x = 1u; } // <b>';
+    await panel.post({
+      type: 'code',
+      id: request.id,
+      code: [{ kernel: 'k0', language: 'wgsl', code }],
+    });
+    await panel.page.waitForSelector('pre.code');
+    assert.equal(await panel.text('pre.code'), code);
+    assert.equal(await panel.text('.wgsl-keyword'), 'fn | let');
+    await panel.press('Open in editor');
+    assert.equal((await panel.sent('openCode')).length, 1);
+  });
+
+  it('profiles: progress, cancel, faults with advice, times on the kernels', async () => {
+    const result = transformer();
+    await show(result);
+    await panel.press('Profile');
+    assert.equal((await panel.sent('profile')).length, 1);
+    const progress = { stage: 'fused', done: 3, total: 7, kernel: 'k2' } as const;
+    await panel.post({ type: 'profileState', state: { kind: 'running', progress } });
+    await panel.page.waitForFunction(() => document.querySelector('.running:not([hidden])'));
+    assert.equal(await panel.text('.stage'), 'Timing the fused kernels k2 3/7');
+    await panel.press('Cancel');
+    assert.equal((await panel.sent('cancelProfile')).length, 1);
+    const fault = {
+      code: 'HUNG',
+      message: 'k2 did not end.',
+      kernel: 'k2',
+      advice: 'Try less.',
+    } as const;
+    await panel.post({ type: 'profileState', state: { kind: 'failed', fault } });
+    await panel.page.waitForSelector('.notice-error');
+    assert.match(await panel.text('.notice'), /HUNG k2 did not end\. \(kernel k2\) Try less\./);
+    await panel.post({ type: 'profileState', state: { kind: 'idle' } });
+    await panel.post({ type: 'profile', profile: profileOf(result, true) });
+    await panel.page.waitForSelector('.roof-measured');
+    // k1 takes 2.7 times what the model says.
+    assert.equal(await panel.count('.layer-kernels .flag-off'), 1);
+    assert.match(await panel.text('.details'), /Software adapter/);
+    assert.match(await panel.text('.details'), /Every output agrees/);
+    await panel.page.click('vscode-checkbox[title*="share"]');
+    await panel.page.waitForSelector('.kernel-heat');
+  });
+
+  it('runs nothing in Restricted Mode, and says why', async () => {
+    await show(mlp());
+    await panel.post({ type: 'trust', trusted: false });
+    await panel.page.waitForSelector('.notice');
+    assert.match(await panel.text('.notice'), /Restricted Mode/);
+    await panel.press('Profile');
+    assert.deepEqual(await panel.sent('profile'), []);
+  });
+
+  it('says when the graph is old, on its way, or gone', async () => {
+    await show(mlp());
+    await panel.post({ type: 'busy', message: 'Compiling…' });
+    await panel.page.waitForSelector('.notice');
+    assert.match(await panel.text('.notice'), /Compiling…/);
+    await panel.post({ type: 'unavailable', message: 'The file has gone.' });
+    await panel.page.waitForSelector('.notice-error');
+    assert.match(await panel.text('.notice'), /has gone.*last that could be read/);
+    assert.equal(await panel.count('.graphs.is-stale'), 1);
+    await panel.post({ type: 'result', result: { ...mlp(), version: 2 }, stale: false });
+    await panel.page.waitForFunction(() => document.querySelector('.notice') === null);
+  });
+
+  it('stays small with 4,800 ops: folded, then unfolded by a click', async () => {
+    await show(deep(400));
+    assert.ok((await panel.count('svg.graph *')) < 6000);
+    await panel.press('Fit the whole graph (0)');
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.ok((await panel.count('svg.graph *')) < 6000);
+    assert.equal(await panel.count('.layer-leaves [data-id="k3/n30"]'), 0);
+    await panel.post({ type: 'select', nodes: ['n20'], reveal: true });
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    assert.equal(await panel.count('.layer-kernels .is-selected'), 1);
+    await panel.click('.layer-kernels .is-selected .fold-button');
+    await panel.settled();
+    assert.equal(await panel.count('.layer-leaves .is-selected'), 1);
+  });
+
+  it('survives what breaks viewers', async () => {
+    await show(odd());
+    await panel.press('Unfold all kernels');
+    await panel.settled();
+    assert.ok((await panel.count('.layer-leaves .item')) > 4);
+    await panel.post({ type: 'result', result: { ...empty(), version: 2 }, stale: false });
+    await panel.page.waitForSelector('.drawing-note:not([hidden])');
+    assert.match(await panel.text('.drawing-note'), /no ops yet/);
+  });
+
+  it('keeps its state over a reload, and exports what it shows', async () => {
+    await show(transformer(), { theme: 'light' });
+    await panel.press('Both');
+    await panel.settled();
+    await panel.click('[data-view="after"] .layer-kernels [data-id="k0"] .kernel-title');
+    await panel.page.reload();
+    await panel.post({ type: 'result', result: transformer(), stale: false });
+    await panel.settled();
+    assert.equal(await panel.count('svg.graph'), 2);
+    assert.match(await panel.text('.details h2'), /k0 · single/);
+    await panel.press('Export as SVG');
+    const [exported] = await panel.sent('exportSvg');
+    assert.match(exported?.svg ?? '', /^<svg .*After fusion/s);
+    assert.ok(!exported?.svg.includes('var('));
+  });
+
+  it('works in high contrast and in a narrow panel', async () => {
+    await show(transformer(), { theme: 'contrast', width: 500, height: 800 });
+    const { graph, details, overflow } = await panel.page.evaluate(() => {
+      const box = (selector: string) =>
+        document.querySelector(selector)?.getBoundingClientRect().toJSON() as DOMRect;
+      return {
+        graph: box('.graphs'),
+        details: box('.details'),
+        overflow: document.documentElement.scrollWidth - innerWidth,
+      };
+    });
+    assert.ok(details.top >= graph.bottom, 'the details stand below');
+    assert.ok(graph.height > 200 && details.height > 200);
+    assert.equal(overflow, 0);
+  });
+});
