@@ -75,7 +75,9 @@ describe('the graph panel', function () {
 
   it('can be walked by keyboard, with words for a screen reader', async () => {
     await show(mlp());
-    await panel.page.focus('svg.graph [tabindex="0"]');
+    await panel.page.evaluate(() =>
+      document.querySelector<SVGElement>('svg.graph [tabindex="0"]')?.focus(),
+    );
     const heard: string[] = [];
     for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown'] as const) {
       heard.push(await label());
@@ -156,6 +158,7 @@ describe('the graph panel', function () {
     await panel.post({ type: 'profile', profile: profileOf(result, true) });
     await panel.page.waitForSelector('.roof-measured');
     // k1 takes 2.7 times what the model says.
+    await panel.page.waitForSelector('.layer-kernels .flag-off');
     assert.equal(await panel.count('.layer-kernels .flag-off'), 1);
     assert.match(await panel.text('.details'), /Software adapter/);
     assert.match(await panel.text('.details'), /Every output agrees/);
