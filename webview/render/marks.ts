@@ -47,7 +47,7 @@ function path(mark: MarkClass, d: string): Mark {
 /** A word as big as its box allows. */
 function bigText(mark: MarkClass, content: string, width: number, height: number): Mark {
   const perUnit = Math.max(1, textWidth(content, 1, true));
-  const size = Math.max(8, Math.min(height * 0.55, (width * 0.86) / perUnit, 64));
+  const size = Math.max(8, Math.min(height * 0.6, (width * 0.86) / perUnit, 64));
   return text(mark, width / 2, height / 2 + size * 0.35, content, Math.round(size));
 }
 
@@ -68,7 +68,13 @@ export function kernelMarks(item: PlacedKernel, context: MarkContext): readonly 
     : [];
   const frame: Mark = { tag: 'rect', mark: 'kernel-box', at: { x: 0, y: 0, width, height, rx: 8 } };
   if (context.detail === 'far')
-    return [frame, ...heat, bigText('kernel-big', box.id, width, height)];
+    // An unfolded kernel's word stands where its title would, above the ops.
+    return [
+      frame,
+      ...(folded ? [] : [path('kernel-band', band(width, HEADER_HEIGHT, false))]),
+      ...heat,
+      bigText('kernel-big', box.id, width, folded ? height : HEADER_HEIGHT),
+    ];
   const room = width - 62;
   const time = `${measured ? '' : '≈ '}${formatUs(us)}`;
   const timeText = context.heat ? `${time} · ${formatPercent(share)}` : time;
