@@ -75,6 +75,8 @@ export class RunningIndices {
   constructor(
     readonly variable: string,
     readonly level: number,
+    /** Where the loop starts: not at 0 in a later share of the outermost loop. */
+    private readonly from: string,
   ) {}
 
   /** A running index that starts at `base` and advances by `stride`. */
@@ -84,7 +86,8 @@ export class RunningIndices {
     if (old) return old;
     const name = fresh();
     this.names.set(key, name);
-    this.inits.push(`let ${name} = ${base};`);
+    const start = this.from === '0' ? base : `(${base} + ${this.from} * ${stride})`;
+    this.inits.push(`let ${name} = ${start};`);
     this.steps.push(`${name} = (${name} + ${stride}) | 0;`);
     return name;
   }

@@ -208,7 +208,7 @@ class Generator {
       );
       return;
     }
-    const running = new RunningIndices(loop.name, level);
+    const running = new RunningIndices(loop.name, level, from);
     const block = new Block(parent, level, false, running);
     fill(block);
     parent.rest.push(

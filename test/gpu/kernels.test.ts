@@ -1,0 +1,121 @@
+/**
+ * Generated kernels against the float64 reference: fused and unfused, every stored result of either
+ * plan, on random inputs, over random programs and over corner cases of each template.
+ */
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { compile } from '../../compiler';
+import { verifyProgram } from '../../compiler/ir/verify';
+import type { PlanForRun, ProfileJob } from '../../runner/core';
+import { createNodeRunner, type NodeRunner } from '../../runner/node';
+import { randomProgram } from './programs';
+
+let runner: NodeRunner;
+before(() => {
+  runner = createNodeRunner({
+    childPath: path.resolve('dist/runnerChild.mjs'),
+    watchdogMs: 120_000,
+  });
+});
+after(() => runner.dispose());
+
+const encoder = new TextEncoder();
+
+function jobOf(source: string, dims: Record<string, number> = {}): ProfileJob {
+  const c = compile({ file: 'test.fuse', bytes: encoder.encode(source) }, { dims });
+  const faults = c.result.diagnostics.filter((d) => d.severity === 'error');
+  assert.deepEqual(faults, [], source);
+  assert.deepEqual(verifyProgram(c.program), [], source);
+  const plan = (which: 'fused' | 'unfused'): PlanForRun => {
+    const { kernels } = which === 'fused' ? c.result.after : c.result.before;
+    return {
+      exec: c.execPlan(which),
+      kernels: kernels.map((k) => ({
+        id: k.id,
+        hash: k.hash,
+        nodes: k.nodes,
+        bytes: k.bytesRead + k.bytesWritten,
+        flops: k.flops,
+        estimatedUs: k.estimatedUs,
+      })),
+    };
+  };
+  return {
+    fused: plan('fused'),
+    unfused: plan('unfused'),
+    program: c.program,
+    options: { seed: 11, iterations: 1, seconds: 0.01 },
+  };
+}
+
+async function agrees(source: string, dims: Record<string, number> = {}): Promise<void> {
+  const reply = await runner.profile(
+    jobOf(source, dims),
+    () => undefined,
+    new AbortController().signal,
+  );
+  if (!reply.ok) assert.fail(`${JSON.stringify(reply.fault, undefined, 2)}\n${source}`);
+  const { verification } = reply.value;
+  const wrong = [...verification.outputs, ...verification.kernels].filter((o) => !o.ok);
+  assert.deepEqual(wrong, [], source);
+  assert.ok(verification.ok, source);
+}
+
+describe('generated kernels agree with the reference', function () {
+  this.timeout(600_000);
+
+  for (let block = 0; block < 6; block++) {
+    it(`on random programs ${block * 20} to ${block * 20 + 19}`, async () => {
+      for (let i = 0; i < 20; i++) await agrees(randomProgram(1000 + block * 20 + i));
+    });
+  }
+
+  const cases: Record<string, string> = {
+    'a scalar': 'input x: f32[]\ny = relu(x) * 2.0\noutput y',
+    'an empty tensor': 'input x: f32[0, 4]\ny = relu(x)\noutput y',
+    'a sum over nothing': 'input x: f32[3, 0]\ny = sum(x, axis=1) + 1.0\noutput y',
+    'more than 65,535 workgroups': 'input x: f32[20000003]\ny = relu(x)\noutput y',
+    'a long row': 'input x: f32[3, 70001]\ny = softmax(x, axis=-1)\noutput y',
+    'many short rows': 'input x: f32[5000, 3]\ny = layer_norm(x, axis=-1)\noutput y',
+    'softmax over a middle axis': 'input x: f32[3, 17, 5, 2]\ny = softmax(x, axis=1)\noutput y',
+    'group norm through reshapes':
+      'input x: f32[2, 12, 5, 5]\nparam w: f32[12]\nparam b: f32[12]\ny = group_norm(x, 3, w, b)\noutput y',
+    'a tensor and its row sums':
+      'input x: f32[40, 33]\ne = exp(x)\ns = sum(e, axis=1)\noutput e, s',
+    'sums of a tensor and of its square':
+      'input x: f32[40, 129]\na = sum(x, axis=1)\nb = sum(x * x, axis=1)\noutput a, b',
+    'a padded, strided, dilated, grouped convolution':
+      'input x: f32[2, 6, 11, 9]\nparam w: f32[4, 3, 3, 2]\nparam b: f32[4]\ny = relu(conv2d(x, w, b, stride=[2, 1], padding=[2, 1], dilation=[1, 2], groups=2))\noutput y',
+    'a depthwise convolution':
+      'input x: f32[1, 8, 14, 14]\nparam w: f32[8, 1, 3, 3]\ny = conv2d(x, w, padding=1, groups=8)\noutput y',
+    'a product with odd sizes and an epilogue':
+      'input x: f32[33, 65]\nparam w: f32[65, 31]\nparam b: f32[31]\ny = gelu(x @ w + b)\noutput y',
+    'a batched product with broadcast batch':
+      'input x: f32[3, 1, 7, 5]\ninput y: f32[2, 5, 9]\nz = x @ y\noutput z',
+    'concatenation into a product':
+      'input a: f32[4, 3]\ninput b: f32[4, 6]\nparam w: f32[9, 8]\ny = cat([a, relu(b)], axis=1) @ w\noutput y',
+    'an embedding and its norm':
+      'input ids: i32[7]\nparam table: f32[4, 32]\ny = layer_norm(embedding(ids, table), axis=-1)\noutput y',
+    'positions of the greatest and the least':
+      'input x: f32[9, 50]\na = argmax(x, axis=1)\nb = argmin(x, axis=0)\noutput a, b',
+    'attention with a causal mask':
+      'input q: f32[2, 3, 20, 8]\ninput k: f32[2, 3, 20, 8]\ninput v: f32[2, 3, 20, 8]\ny = scaled_dot_product_attention(q, k, v, is_causal=true)\noutput y',
+    'pooling after an activation':
+      'input x: f32[1, 3, 13, 13]\na = max_pool2d(relu(x), 3, stride=2, padding=1)\nb = avg_pool2d(x, 2)\noutput a, b',
+    'half precision': 'input x: f16[17, 40]\ny = softmax(x * 3.0, axis=-1)\noutput y',
+    'narrow integers that wrap': 'input x: i8[100]\ny = x * x + x\noutput y',
+    'names that WGSL keeps for itself':
+      'input array: f32[8]\ninput b0: f32[8]\nlet = array * b0\nvar = let + 1.0\nfn = exp(-abs(var))\noutput fn',
+  };
+  for (const [name, source] of Object.entries(cases)) {
+    it(name, () => agrees(source));
+  }
+
+  it('symbolic sizes, at several sizes', async () => {
+    const source =
+      'dim B = 3\ndim S = 10\ninput x: f32[B, S, 24]\nparam w: f32[24, 16]\ny = softmax(reshape(x @ w, [B * S, 16]), axis=-1)\nz = sum(relu(x), axis=1)\noutput y, z';
+    await agrees(source);
+    await agrees(source, { B: 1, S: 37 });
+    await agrees(source, { B: 8, S: 4 });
+  });
+});
