@@ -1,6 +1,7 @@
 /**
  * Reading models and compiling them, with the faults of both put into words.
  */
+import { existsSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Compilation, compile } from '../compiler';
@@ -25,13 +26,12 @@ export async function loadModel(file: string): Promise<Outcome<Model>> {
     return bad(`${file}: graph files end in .fuse or .onnx`);
   const bytes = await readBytes(file);
   if (!bytes.ok) return bytes;
-  const side = await readBytes(`${file}.fusion.json`);
-  return good({
-    file,
-    folder: path.dirname(path.resolve(file)),
-    bytes: bytes.value,
-    ...(side.ok ? { sideFile: new TextDecoder().decode(side.value) } : {}),
-  });
+  const model = { file, folder: path.dirname(path.resolve(file)), bytes: bytes.value };
+  // Directives of a text format stand in the file itself.
+  const sideFile = `${file}.fusion.json`;
+  if (ending === '.fuse' || !existsSync(sideFile)) return good(model);
+  const side = await readBytes(sideFile);
+  return side.ok ? good({ ...model, sideFile: new TextDecoder().decode(side.value) }) : side;
 }
 
 export async function readBytes(file: string): Promise<Outcome<Uint8Array>> {
