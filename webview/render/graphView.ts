@@ -9,7 +9,7 @@ import * as d3 from 'd3';
 import { Walker, type Step } from '../state/walk';
 import { describe } from './describe';
 import { kernelUs, type GraphIndex, type Times } from './graphIndex';
-import { hit, visibleItems, type Visible } from './lod';
+import { hit, intersects, visibleItems, type Visible } from './lod';
 import {
   edgeMarks,
   kernelMarks,
@@ -20,6 +20,8 @@ import {
   type Mark,
   type MarkContext,
 } from './marks';
+import { Minimap } from './minimap';
+import type { Palette } from './palette';
 import type { Bounds, PlacedEdge, PlacedItem, PlacedScene } from './placed';
 import type { Highlight } from '../state/selection';
 
@@ -27,6 +29,7 @@ export interface Look {
   readonly index: GraphIndex;
   readonly times: Times | undefined;
   readonly heat: boolean;
+  readonly palette: Palette;
 }
 
 export interface GraphViewEvents {
@@ -68,6 +71,9 @@ export class GraphView {
   private pendingTransform: { x: number; y: number; k: number } | undefined;
   private placedOnce = false;
   private readonly resize: ResizeObserver;
+  private readonly minimap = new Minimap((x, y) => {
+    this.svg.call((s) => this.zoom.translateTo(s, x, y));
+  });
 
   constructor(
     private readonly parent: HTMLElement,
@@ -100,6 +106,7 @@ export class GraphView {
       .on('start', () => this.svg.classed('is-panning', true))
       .on('zoom', (event: d3.D3ZoomEvent<SVGSVGElement, unknown>) => {
         this.world.attr('transform', event.transform.toString());
+        this.minimap.setView(this.viewport(0));
         this.requestDraw();
       })
       .on('end', () => {
@@ -118,6 +125,7 @@ export class GraphView {
       const id = idOf(event.target);
       if (id !== undefined) this.setFocusId(id);
     });
+    parent.append(this.minimap.element);
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(parent);
     this.measure();
@@ -127,6 +135,7 @@ export class GraphView {
     this.resize.disconnect();
     cancelAnimationFrame(this.frame);
     this.svg.interrupt().remove();
+    this.minimap.element.remove();
   }
 
   private get transform(): d3.ZoomTransform {
@@ -136,6 +145,7 @@ export class GraphView {
   private measure(): void {
     const { clientWidth: width, clientHeight: height } = this.parent;
     if (width === this.size.width && height === this.size.height) return;
+    const before = this.size;
     this.size = { width, height };
     this.svg.attr('width', width).attr('height', height);
     this.zoom.extent([
@@ -143,6 +153,13 @@ export class GraphView {
       [width, height],
     ]);
     if (this.placed && !this.placedOnce && width > 0) this.firstView();
+    else if (this.placedOnce && before.width > 0 && width > 0) {
+      // What was in the middle stays there.
+      const { x, y, k } = this.transform;
+      const moved = d3.zoomIdentity.translate(x + (width - before.width) / 2, y).scale(k);
+      this.svg.call((s) => this.zoom.transform(s, moved));
+    }
+    this.minimap.setView(this.viewport(0));
     this.drawn = undefined;
     this.requestDraw();
   }
@@ -163,6 +180,8 @@ export class GraphView {
     this.walker = undefined;
     this.totalUs = sumUs(placed, look.times);
     this.drawn = undefined;
+    this.minimap.setScene(placed, look.palette);
+    this.minimap.setView(this.viewport(0));
     if (this.focusId !== undefined && !placed.byId.has(this.focusId)) this.focusId = undefined;
     this.zoom.scaleExtent([Math.min(0.3, this.fitZoom() * 0.6), 4]);
     if (!this.placedOnce) {
@@ -176,7 +195,10 @@ export class GraphView {
 
   setLook(look: Look): void {
     this.look = look;
-    if (this.placed) this.totalUs = sumUs(this.placed, look.times);
+    if (this.placed) {
+      this.totalUs = sumUs(this.placed, look.times);
+      this.minimap.setScene(this.placed, look.palette);
+    }
     this.drawn = undefined;
     this.requestDraw();
   }
@@ -195,7 +217,10 @@ export class GraphView {
     if (pendingTransform) {
       const { x, y, k } = pendingTransform;
       this.svg.call((s) => this.zoom.transform(s, d3.zoomIdentity.translate(x, y).scale(k)));
-      return;
+      const view = this.viewport(0);
+      const items = [...placed.leaves, ...placed.kernels];
+      // The graph may have changed so much since that nothing is there any more.
+      if (items.some((item) => intersects(item, view))) return;
     }
     // A drawing that would be unreadable as a whole starts at its top, unless it is huge.
     const fit = this.fitZoom();

@@ -8,6 +8,7 @@ import type { LayoutClient } from '../layout/client';
 import { formatBytes, formatFactor, formatUs, plural } from '../render/format';
 import type { GraphIndex, Times, View } from '../render/graphIndex';
 import { GraphView, type GraphViewEvents } from '../render/graphView';
+import { DARK_THEME, makePalette, type Palette } from '../render/palette';
 import { placeScene, seedsOf, type PlacedScene } from '../render/placed';
 import { buildScene, type Scene } from '../render/scene';
 import type { Hit } from '../state/search';
@@ -27,6 +28,7 @@ export class Drawing {
   private readonly note = h('p', { class: 'drawing-note', hidden: true });
   private readonly wait: HTMLElement;
   private readonly waitText = h('span');
+  private palette = makePalette(DARK_THEME);
   private sceneKey: readonly unknown[] = [];
   private request = 0;
   private unsettled: (() => void)[] = [];
@@ -79,7 +81,8 @@ export class Drawing {
   }
 
   /** Shows the state; lays out only when what is drawn changed. */
-  update(state: State, hits: readonly Hit[] | undefined): void {
+  update(state: State, hits: readonly Hit[] | undefined, palette: Palette): void {
+    this.palette = palette;
     const { index } = state;
     if (!index) return;
     this.title.replaceChildren(...titleLine(index, this.which, state.times));
@@ -103,7 +106,7 @@ export class Drawing {
       return;
     }
     if (!this.placed) return;
-    this.view.setLook({ index, times: state.times, heat: state.heat });
+    this.view.setLook({ index, times: state.times, heat: state.heat, palette });
     this.mark(state, hits);
   }
 
@@ -139,6 +142,7 @@ export class Drawing {
         index,
         times: latest.state.times,
         heat: latest.state.heat,
+        palette: this.palette,
       });
     } else if (outcome.kind === 'failed') {
       this.onFault(`The graph could not be laid out: ${outcome.message}`);

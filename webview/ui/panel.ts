@@ -310,7 +310,7 @@ export class Panel {
           this.transform = undefined;
         }
       }
-      drawing.update(this.state, this.hits);
+      drawing.update(this.state, this.hits, this.theme.palette);
     });
   }
 

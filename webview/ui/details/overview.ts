@@ -90,6 +90,7 @@ export function overview(context: DetailsContext): HTMLElement {
       ),
     ),
     section('Signs', legend(after.kernels)),
+    section('Keys', keys()),
   );
 }
 
@@ -268,5 +269,25 @@ function legend(kernels: readonly KernelView[]): HTMLElement {
       h('span', { class: 'sample sample-rejected' }),
       ' could not be fused, or would not pay: click it',
     ),
+  );
+}
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ['↓ ↑', 'follow an edge to the next op, or back'],
+  ['← →', 'along the row'],
+  ['⇧ ↓ ↑', 'onto the edge below or above'],
+  ['Alt ↓ ↑', 'into a kernel, and out of it'],
+  ['Enter', 'select; once more: show in the editor'],
+  ['Space', 'fold or unfold a kernel'],
+  ['Esc', 'select nothing'],
+  ['+ − 0', 'zoom, fit'],
+  ['Ctrl F', 'search'],
+];
+
+function keys(): HTMLElement {
+  return h(
+    'dl',
+    { class: 'keys' },
+    ...KEYS.flatMap(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)]),
   );
 }
