@@ -4,6 +4,7 @@
  * compiler's answer, with its verdicts.
  */
 import * as vscode from 'vscode';
+import type { CompileResult } from '../../compiler/result';
 import { indexOf } from '../common/resultIndex';
 import { fileName, isBinaryGraph, keyOf, sideFileOf } from '../services/graphUris';
 import type { GraphResults } from '../services/results';
@@ -32,15 +33,17 @@ async function writeStatement(
   const { result } = await results.fresh(keyOf(graph));
   if (!result) return 'The file has not been compiled.';
   const document = await vscode.workspace.openTextDocument(graph);
-  const { nameOf } = indexOf(result);
   const defined = definedNames(document.getText());
-  const names = [nameOf(from), nameOf(to)];
-  const unnamed = names.find((name) => !defined.has(name));
-  if (unnamed !== undefined)
-    return (
-      `${unnamed} has no name in ${fileName(graph)}: it stands inside a nested call. ` +
-      'Give it a line of its own, and it can be fused by name.'
-    );
+  const names: string[] = [];
+  for (const id of [from, to]) {
+    const name = nameInText(id, result, defined);
+    if (name === undefined)
+      return (
+        `${indexOf(result).nameOf(id)} has no name in ${fileName(graph)}: it stands inside a ` +
+        'nested call. Give it a line of its own, and it can be fused by name.'
+      );
+    names.push(name);
+  }
   const last = document.lineAt(document.lineCount - 1);
   const newline = document.eol === vscode.EndOfLine.CRLF ? '\r\n' : '\n';
   const statement = `fuse ${names.join(', ')}`;
@@ -51,6 +54,25 @@ async function writeStatement(
     last.isEmptyOrWhitespace ? `${statement}${newline}` : `${newline}${statement}${newline}`,
   );
   return apply(edit, graph);
+}
+
+/**
+ * The name to say in a directive. An op inside a nested call has none of its own; what its kernel
+ * gives a name to stands for it, since a kernel that holds that holds the op as well.
+ */
+export function nameInText(
+  id: string,
+  result: CompileResult,
+  defined: ReadonlySet<string>,
+): string | undefined {
+  const { nameOf, kernelsOf } = indexOf(result);
+  const own = nameOf(id);
+  if (defined.has(own)) return own;
+  const statement = id.replace(/[#~].*$/s, '');
+  const sameStatement = kernelsOf(id)
+    .flatMap(({ nodes }) => nodes)
+    .map(nameOf);
+  return sameStatement.find((name) => name === statement && defined.has(name));
 }
 
 async function writeSideFile(

@@ -12,6 +12,7 @@ import { count, formatMicroseconds, shorten } from '../common/format';
 import { indexOf } from '../common/resultIndex';
 import { timeOf } from '../services/measurements';
 import {
+  adapterName,
   adapterText,
   kernelText,
   planSummary,
@@ -201,7 +202,8 @@ function topSummary(facts: LensFacts): string {
   const parts = [planSummary(result), ...(gain === undefined ? [] : [gain])];
   if (profile) {
     parts.push(profile.verification.ok ? 'verified' : 'NOT VERIFIED: results differ');
-    if (profile.adapter.software) parts.push(SOFTWARE_NOTE);
+    const note = profile.adapter.software ? ` (${SOFTWARE_NOTE})` : '';
+    parts.push(`on ${shorten(adapterName(profile.adapter), 30)}${note}`);
   }
   return fresh ? parts.join(' · ') : parts.join(' · ') + STALE;
 }

@@ -123,7 +123,7 @@ export class GraphView extends Owner {
   private whenReady(): Promise<boolean> {
     if (this.ready) return Promise.resolve(true);
     return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve(false), 20_000);
+      const timer = setTimeout(() => resolve(false), 30_000);
       this.readyWaiters.push((ready) => {
         clearTimeout(timer);
         resolve(ready);

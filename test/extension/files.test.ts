@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { open } from 'node:fs/promises';
 import * as vscode from 'vscode';
 import { EDITOR_TYPE } from '../../extension/webviewHost/graphViews';
 import {
@@ -111,6 +112,18 @@ describe('graph files', () => {
       'the directive',
       () => (results.get(uri.toString())?.result?.after.kernels[0]?.outputs.length ?? 0) > 1,
     );
+  });
+
+  it('that are too large for one buffer are refused before they are read', async () => {
+    const { results } = await activate();
+    const uri = workspaceFile('huge.onnx');
+    // A file with a hole takes no room on the disk.
+    const file = await open(uri.fsPath, 'w');
+    await file.truncate(3 * 2 ** 30);
+    await file.close();
+    const { problem } = await results.fresh(uri.toString());
+    assert.match(problem ?? '', /huge\.onnx has 3\.0 GiB; a file can be read up to 2 GiB/);
+    await vscode.workspace.fs.delete(uri);
   });
 
   it('that are damaged or missing say so and harm nothing', async () => {

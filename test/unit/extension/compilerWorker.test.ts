@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { Compilation, CompileOptions, CompileSource } from '../../../compiler';
 import type { WorkerAnswer, WorkerCall } from '../../../extension/contracts/compiler';
 import { CompilerClient } from '../../../extension/worker/client';
 import type { WorkerEvents } from '../../../extension/worker/port';
+import { threadStarter } from '../../../extension/worker/startWorker';
 import { CompilerService } from '../../../extension/worker/service';
 import { result } from './fixture';
 
@@ -204,6 +208,40 @@ describe('calls to the worker', () => {
     assert.ok(!reply.ok && reply.error.kind === 'crashed');
     assert.ok(workers[0]?.gone);
     assert.equal(crashes.length, 1);
+    client.dispose();
+  });
+});
+
+describe('a worker thread', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'fusion-lens-worker-'));
+  const script = path.join(folder, 'worker.cjs');
+  before(() =>
+    writeFileSync(
+      script,
+      `const { parentPort } = require('node:worker_threads');
+      parentPort.on('message', ({ id, argument }) => {
+        if (argument.uri === 'exit') process.exit(3);
+        if (argument.uri === 'throw') throw new Error('a fault in the thread');
+        parentPort.postMessage({ id, reply: { ok: true, value: argument.bytes?.byteLength } });
+      });`,
+    ),
+  );
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('gets the bytes, and its end is told and survived', async () => {
+    const client = new CompilerClient(threadStarter(script), 10_000);
+    const crashes: string[] = [];
+    client.onDidCrash((reason) => crashes.push(reason));
+    const sent = request('some text', 1);
+    assert.deepEqual(await client.call('compile', sent), { ok: true, value: 9 });
+    assert.equal(sent.bytes.byteLength, 0, 'they moved');
+    for (const uri of ['exit', 'throw']) {
+      const reply = await client.call('forget', { uri });
+      assert.ok(!reply.ok && reply.error.kind === 'crashed');
+    }
+    assert.match(crashes[0] ?? '', /exit code 3/);
+    assert.match(crashes[1] ?? '', /a fault in the thread/);
+    assert.ok((await client.call('forget', { uri: 'fine' })).ok);
     client.dispose();
   });
 });

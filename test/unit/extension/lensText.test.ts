@@ -122,14 +122,14 @@ describe('lenses at the top', () => {
 
   it('shows the measured gain, the verification and a software adapter for what it is', () => {
     assert.deepEqual(top(facts({ profile: profile() })), [
-      '4 ops → 2 kernels · measured 2.8× (est. 3.1×) · verified',
+      '4 ops → 2 kernels · measured 2.8× (est. 3.1×) · verified · on Acme One',
       'Show graph',
       'Profile',
       'Clear measurements',
     ]);
     assert.match(
       top(facts({ profile: profile(true) }))[0] ?? '',
-      /software adapter: times say little about a GPU/,
+      /on SwiftShader \(software adapter: times say little about a GPU\)$/,
     );
     const wrong = { ...profile(), verification: { ok: false, outputs: [], kernels: [] } };
     assert.match(top(facts({ profile: wrong }))[0] ?? '', /NOT VERIFIED/);

@@ -1,6 +1,7 @@
 // The manifest and the code agree: what is declared exists, and what exists is declared.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { DEVICES } from '../../../compiler/fusion/devices';
 
@@ -84,6 +85,13 @@ describe('the manifest', () => {
 
   it('offers the device profiles that are shipped', () => {
     assert.deepEqual(settings['fusionLens.device']?.enum, ['', ...DEVICES.map(({ name }) => name)]);
+  });
+
+  it('is what the page of commands and settings says', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/docs.mjs', '--check'], {
+      encoding: 'utf8',
+    });
+    assert.equal(status, 0, stderr);
   });
 
   it('names views, editors and files that exist', () => {
