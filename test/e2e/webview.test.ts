@@ -2,7 +2,9 @@
 // host.
 
 import assert from 'node:assert/strict';
+import { compile } from '../../compiler';
 import type { CompileResult } from '../../compiler/result';
+import type { RunJob, RunnerReply, RunOutput } from '../../runner/core/types';
 import { deep, empty, mlp, odd, profileOf, transformer } from '../unit/webview/fixture';
 import { PanelPage } from './webviewPage';
 
@@ -227,6 +229,22 @@ describe('the graph panel', function () {
     const [exported] = await panel.sent('exportSvg');
     assert.match(exported?.svg ?? '', /^<svg .*After fusion/s);
     assert.ok(!exported?.svg.includes('var('));
+  });
+
+  it('runs kernels on the page’s own GPU', async () => {
+    await show(mlp());
+    const text = 'input x: f32[4, 8]\ny = relu(x) + 1\noutput y\n';
+    const compilation = compile({ file: 'a.fuse', bytes: new TextEncoder().encode(text) });
+    const exec = compilation.execPlan('fused');
+    const input = exec.buffers.find(({ role }) => role === 'input') ?? assert.fail();
+    const data = Float32Array.from({ length: input.elements }, (_, i) => i - 16);
+    const job: RunJob = { exec, inputs: [{ buffer: input.id, data }], options: {} };
+    const reply = (await panel.runInPage('run', job)) as RunnerReply<readonly RunOutput[]>;
+    assert.ok(reply.ok, JSON.stringify(reply));
+    assert.deepEqual(
+      [...(reply.value[0]?.data ?? [])],
+      [...data].map((v) => Math.max(v, 0) + 1),
+    );
   });
 
   it('works in high contrast and in a narrow panel', async () => {

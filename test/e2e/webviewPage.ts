@@ -7,6 +7,8 @@ import path from 'node:path';
 import type { Browser, Page } from 'puppeteer-core';
 import { root } from '../../scripts/root.mjs';
 import type { HostToWebview, WebviewToHost } from '../../extension/contracts/webview';
+import type { RunnerReply } from '../../runner/core/types';
+import { fromWire, toWire, type Wire } from '../../runner/core/wire';
 import { launchBrowser } from '../harness/browser';
 
 /** Colours of VS Code's default themes, as far as the page reads them. */
@@ -92,6 +94,47 @@ export class PanelPage {
     return (all as WebviewToHost[]).filter(
       (message): message is Extract<WebviewToHost, { type: T }> => message.type === type,
     );
+  }
+
+  /** Has the page's GPU do a job; typed arrays are carried as lists, since JSON has no others. */
+  async runInPage(kind: 'profile' | 'run', job: unknown): Promise<RunnerReply<unknown>> {
+    const sent = JSON.stringify(toWire(job), (_, value: unknown) =>
+      ArrayBuffer.isView(value)
+        ? {
+            bytes: [...new Uint8Array(value.buffer, value.byteOffset, value.byteLength)],
+            type: value.constructor.name,
+          }
+        : value,
+    );
+    const answer = await this.page.evaluate(
+      async (text, what) => {
+        const types = { Float32Array, Int32Array, Uint32Array, Uint16Array, Uint8Array };
+        type Kind = keyof typeof types;
+        const wire: unknown = JSON.parse(
+          text,
+          (_, value: { bytes?: number[]; type?: Kind } | null) =>
+            value?.bytes && value.type
+              ? new types[value.type](new Uint8Array(value.bytes).buffer)
+              : value,
+        );
+        window.postMessage({ type: 'runInPage', id: 1, kind: what, wire }, '*');
+        const sentNow = Reflect.get(window, 'sent') as { type: string; wire?: unknown }[];
+        for (;;) {
+          const done = sentNow.find(({ type }) => type === 'pageDone');
+          if (done)
+            return JSON.stringify(done.wire, (_, value: unknown) =>
+              ArrayBuffer.isView(value) ? { numbers: [...(value as Float32Array)] } : value,
+            );
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+      },
+      sent,
+      kind,
+    );
+    const wire = JSON.parse(answer, (_, value: { numbers?: number[] } | null) =>
+      value?.numbers ? Float32Array.from(value.numbers) : value,
+    ) as Wire;
+    return fromWire(wire) as RunnerReply<unknown>;
   }
 
   /** Until every drawing is laid out and shown, and nothing moves. */

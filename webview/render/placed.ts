@@ -1,7 +1,7 @@
 /** A scene with places: flat lists of what can be drawn, with bounds for culling and hit tests. */
 import type { Route } from '../layout/graph';
 import type { LayoutResult, Seeds } from '../layout/types';
-import { FOLDED_HEIGHT, type KernelBox, type Leaf, type Scene, type SceneEdge } from './scene';
+import type { KernelBox, Leaf, Scene, SceneEdge } from './scene';
 
 export interface Bounds {
   readonly x: number;
@@ -105,10 +105,6 @@ export function seedsOf(placed: PlacedScene): Seeds {
   const seeds: Record<string, number> = {};
   for (const { id, x, width } of [...placed.kernels, ...placed.leaves]) seeds[id] = x + width / 2;
   return seeds;
-}
-
-export function isFolded(kernel: PlacedKernel): boolean {
-  return kernel.box.folded || kernel.height <= FOLDED_HEIGHT;
 }
 
 function routeBounds(route: Route): Bounds {

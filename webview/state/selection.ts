@@ -1,6 +1,6 @@
 /** What is selected, in terms of the graph, not of the drawing: both views and the editor share it. */
 import type { Decision } from '../../compiler/result';
-import type { GraphIndex, View } from '../render/graphIndex';
+import type { GraphIndex } from '../render/graphIndex';
 import type { PlacedItem, PlacedScene } from '../render/placed';
 
 export type Selection =
@@ -150,8 +150,4 @@ export function itemsOf(placed: PlacedScene, index: GraphIndex, node: string): r
   if (found.length > 0) return found;
   if (placed.byId.has(node)) return [node];
   return placed.byId.has(`t:${node}`) ? [`t:${node}`] : [];
-}
-
-export function otherView(view: View): View {
-  return view === 'before' ? 'after' : 'before';
 }
