@@ -102,53 +102,98 @@ export function same(a: IndexExpr, b: IndexExpr): boolean {
   return a.key === b.key;
 }
 
-function termKey(coef: number, fkey: string): string {
-  return coef === 1 ? fkey : `${coef}*${fkey}`;
-}
-
-function build(c: number, terms: Term[]): IndexExpr {
-  if (terms.length === 0) return num(c);
-  let key = '';
-  for (const t of terms) key += (key ? ' + ' : '') + termKey(t.coef, t.key);
-  if (c !== 0) key += ` + ${c}`;
-  return { c, terms, key: terms.length === 1 && c === 0 ? key : `(${key})` };
-}
-
-/** Merges terms by their factors, drops zeros, recombines `b*(x floordiv b) + (x mod b)` into `x`. */
-function normalise(c: number, all: readonly Term[]): IndexExpr {
-  const byKey = new Map<string, Term>();
-  for (const t of all) {
-    const old = byKey.get(t.key);
-    byKey.set(t.key, old ? { coef: old.coef + t.coef, factors: t.factors, key: t.key } : t);
+function build(c: number, terms: readonly Term[]): IndexExpr {
+  const first = terms[0];
+  if (!first) return num(c);
+  let key = first.coef === 1 ? first.key : `${first.coef}*${first.key}`;
+  if (terms.length === 1 && c === 0) return { c, terms, key };
+  for (let i = 1; i < terms.length; i++) {
+    const t = terms[i];
+    if (t) key += t.coef === 1 ? ` + ${t.key}` : ` + ${t.coef}*${t.key}`;
   }
-  const terms = [...byKey.values()].filter((t) => t.coef !== 0);
-  if (terms.length > 1) {
+  return { c, terms, key: c === 0 ? `(${key})` : `(${key} + ${c})` };
+}
+
+/** Sorts terms by key, merges those with equal factors and drops zeros, in place. */
+function collect(terms: Term[]): void {
+  // Insertion: the lists are short and often sorted already.
+  let n = 0;
+  for (const t of terms) {
+    let i = n;
+    while (i > 0 && (terms[i - 1]?.key ?? '') > t.key) i--;
+    const old = i > 0 ? terms[i - 1] : undefined;
+    if (old?.key === t.key) {
+      terms[i - 1] = { coef: old.coef + t.coef, factors: t.factors, key: t.key };
+      continue;
+    }
+    for (let j = n; j > i; j--) terms[j] = terms[j - 1] ?? t;
+    terms[i] = t;
+    n++;
+  }
+  let kept = 0;
+  for (let i = 0; i < n; i++) {
+    const t = terms[i];
+    if (t && t.coef !== 0) terms[kept++] = t;
+  }
+  terms.length = kept;
+}
+
+/** The sum of terms in any order; the list becomes part of the result. */
+function sumOf(c: number, terms: Term[]): IndexExpr {
+  if (terms.length > 1) collect(terms);
+  else if (terms[0]?.coef === 0) return num(c);
+  return recombine(c, terms);
+}
+
+/** Makes `k*x` of `k*b*(x floordiv b) + k*(x mod b)`; the terms are sorted. */
+function recombine(c: number, terms: readonly Term[]): IndexExpr {
+  if (terms.length > 1 && terms.some(hasQuotient)) {
     for (const t of terms) {
-      const m = t.factors.length === 1 ? t.factors[0] : undefined;
+      const m = t.factors.find((f) => f.kind === 'mod');
       if (m?.kind !== 'mod') continue;
-      const partner = mul(mul(t.coef, m.b), fromAtom(divAtom(m.a, m.b)));
+      const k = without(t, m);
+      const partner = mul(mul(k, m.b), floorDiv(m.a, m.b));
       const p = partner.terms[0];
       if (partner.terms.length !== 1 || partner.c !== 0 || !p) continue;
       const q = terms.find((u) => u.key === p.key && u.coef === p.coef);
       if (!q) continue;
       const rest = terms.filter((u) => u !== t && u !== q);
-      return add(normalise(c, rest), mul(t.coef, m.a));
+      return add(recombine(c, rest), mul(k, m.a));
     }
-    terms.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   }
   return build(c, terms);
+}
+
+/** The term with one factor taken out. */
+function without(t: Term, factor: Atom): IndexExpr {
+  if (t.factors.length === 1) return num(t.coef);
+  const at = t.factors.indexOf(factor);
+  const factors = t.factors.filter((_, i) => i !== at);
+  return build(0, [{ coef: t.coef, factors, key: keyOf(factors) }]);
+}
+
+function keyOf(factors: readonly Atom[]): string {
+  let key = factors[0]?.key ?? '';
+  for (let i = 1; i < factors.length; i++) key += `*${factors[i]?.key ?? ''}`;
+  return key;
+}
+
+function hasQuotient(t: Term): boolean {
+  for (const f of t.factors) if (f.kind === 'floordiv') return true;
+  return false;
+}
+
+/** A constant added: the terms stay. */
+function shifted(x: IndexExpr, by: number): IndexExpr {
+  return by === 0 ? x : build(x.c + by, x.terms);
 }
 
 export function add(a: IndexLike, b: IndexLike): IndexExpr {
   const x = ix(a);
   const y = ix(b);
-  if (x.terms.length === 0) {
-    if (y.terms.length === 0) return num(x.c + y.c);
-    if (x.c === 0) return y;
-    return build(x.c + y.c, [...y.terms]);
-  }
-  if (y.terms.length === 0) return y.c === 0 ? x : build(x.c + y.c, [...x.terms]);
-  return normalise(x.c + y.c, [...x.terms, ...y.terms]);
+  if (y.terms.length === 0) return x.terms.length === 0 ? num(x.c + y.c) : shifted(x, y.c);
+  if (x.terms.length === 0) return shifted(y, x.c);
+  return sumOf(x.c + y.c, [...x.terms, ...y.terms]);
 }
 
 export function neg(a: IndexLike): IndexExpr {
@@ -162,21 +207,23 @@ export function sub(a: IndexLike, b: IndexLike): IndexExpr {
 export function mul(a: IndexLike, b: IndexLike): IndexExpr {
   const x = ix(a);
   const y = ix(b);
-  if (x.terms.length === 0 && y.terms.length === 0) return num(x.c * y.c);
-  if (y.terms.length === 0) return scale(x, y.c);
+  if (y.terms.length === 0) return x.terms.length === 0 ? num(x.c * y.c) : scale(x, y.c);
   if (x.terms.length === 0) return scale(y, x.c);
   const out: Term[] = [];
   for (const t of x.terms) {
     for (const u of y.terms) {
-      const factors = [...t.factors, ...u.factors].sort((p, q) =>
-        p.key < q.key ? -1 : p.key > q.key ? 1 : 0,
-      );
-      out.push({ coef: t.coef * u.coef, factors, key: factors.map((f) => f.key).join('*') });
+      const factors = [...t.factors, ...u.factors];
+      if (factors.length > 1) factors.sort((p, q) => (p.key < q.key ? -1 : p.key > q.key ? 1 : 0));
+      out.push({ coef: t.coef * u.coef, factors, key: keyOf(factors) });
     }
-    if (y.c !== 0) out.push({ ...t, coef: t.coef * y.c });
+    if (y.c !== 0) out.push(times(t, y.c));
   }
-  if (x.c !== 0) for (const u of y.terms) out.push({ ...u, coef: u.coef * x.c });
-  return normalise(x.c * y.c, out);
+  if (x.c !== 0) for (const u of y.terms) out.push(times(u, x.c));
+  return sumOf(x.c * y.c, out);
+}
+
+function times(t: Term, k: number): Term {
+  return k === 1 ? t : { coef: t.coef * k, factors: t.factors, key: t.key };
 }
 
 function scale(x: IndexExpr, k: number): IndexExpr {
@@ -184,7 +231,7 @@ function scale(x: IndexExpr, k: number): IndexExpr {
   if (k === 1) return x;
   return build(
     x.c * k,
-    x.terms.map((t) => ({ ...t, coef: t.coef * k })),
+    x.terms.map((t) => times(t, k)),
   );
 }
 
@@ -198,80 +245,91 @@ export function product(dims: readonly IndexLike[]): IndexExpr {
 // ---------------------------------------------------------------------------------------------
 // Ranges
 
-function atomLower(a: Atom): number {
+/** Values for symbolic sizes: bounds are then those of the expression with the sizes bound. */
+export type SizeValues = (name: string) => number | undefined;
+
+function atomLower(a: Atom, sizes?: SizeValues): number {
   switch (a.kind) {
     case 'var':
     case 'dyn':
-      return 0;
-    case 'sym':
-      return 1;
     case 'mod':
       return 0;
+    case 'sym':
+      return sizes?.(a.name) ?? 1;
     case 'floordiv': {
-      const d = constOf(a.b);
-      const l = lowerBound(a.a);
-      if (l >= 0) return d !== undefined && d > 0 ? Math.floor(l / d) : 0;
-      return d !== undefined && d > 0 ? Math.floor(l / d) : l;
+      const l = lowerBound(a.a, sizes);
+      // A negative number over a larger divisor is closer to zero.
+      const d = l >= 0 ? upperBound(a.b, sizes) : lowerBound(a.b, sizes);
+      return d > 0 ? Math.floor(l / d) : l;
     }
     case 'min':
-      return Math.min(lowerBound(a.a), lowerBound(a.b));
+      return Math.min(lowerBound(a.a, sizes), lowerBound(a.b, sizes));
     case 'max':
-      return Math.max(lowerBound(a.a), lowerBound(a.b));
+      return Math.max(lowerBound(a.a, sizes), lowerBound(a.b, sizes));
   }
 }
 
-function atomUpper(a: Atom): number {
+function atomUpper(a: Atom, sizes?: SizeValues): number {
   switch (a.kind) {
     case 'var':
     case 'dyn':
-      return upperBound(a.extent) - 1;
+      return upperBound(a.extent, sizes) - 1;
     case 'sym':
-      return Infinity;
-    case 'mod':
-      return Math.min(upperBound(a.b) - 1, lowerBound(a.a) >= 0 ? upperBound(a.a) : Infinity);
+      return sizes?.(a.name) ?? Infinity;
+    case 'mod': {
+      const u = upperBound(a.b, sizes) - 1;
+      return lowerBound(a.a, sizes) >= 0 ? Math.min(u, upperBound(a.a, sizes)) : u;
+    }
     case 'floordiv': {
-      const u = upperBound(a.a);
-      const d = lowerBound(a.b);
-      return d > 0 && u >= 0 ? Math.floor(u / d) : u;
+      const u = upperBound(a.a, sizes);
+      const d = u >= 0 ? lowerBound(a.b, sizes) : upperBound(a.b, sizes);
+      return d > 0 ? (d === Infinity ? -1 : Math.floor(u / d)) : u;
     }
     case 'min':
-      return Math.min(upperBound(a.a), upperBound(a.b));
+      return Math.min(upperBound(a.a, sizes), upperBound(a.b, sizes));
     case 'max':
-      return Math.max(upperBound(a.a), upperBound(a.b));
+      return Math.max(upperBound(a.a, sizes), upperBound(a.b, sizes));
   }
 }
 
-/** times() with 0 * Infinity = 0, which is right for bounds. */
-function times(a: number, b: number): number {
+/** A product with 0 * Infinity = 0, which is right for bounds. */
+function bounded(a: number, b: number): number {
   return a === 0 || b === 0 ? 0 : a * b;
 }
 
-function termRange(t: Term): [number, number] {
+/** The least (or greatest) value of a term. */
+function termBound(t: Term, upper: boolean, sizes?: SizeValues): number {
+  const [first] = t.factors;
+  if (first && t.factors.length === 1) {
+    const up = t.coef >= 0 ? upper : !upper;
+    return bounded(t.coef, up ? atomUpper(first, sizes) : atomLower(first, sizes));
+  }
   let lo = 1;
   let hi = 1;
   for (const f of t.factors) {
-    const fl = atomLower(f);
-    const fh = atomUpper(f);
-    const c = [times(lo, fl), times(lo, fh), times(hi, fl), times(hi, fh)];
-    lo = Math.min(...c);
-    hi = Math.max(...c);
+    const l = atomLower(f, sizes);
+    const h = atomUpper(f, sizes);
+    const a = bounded(lo, l);
+    const b = bounded(lo, h);
+    const c = bounded(hi, l);
+    const d = bounded(hi, h);
+    lo = Math.min(a, b, c, d);
+    hi = Math.max(a, b, c, d);
   }
-  return t.coef >= 0
-    ? [times(t.coef, lo), times(t.coef, hi)]
-    : [times(t.coef, hi), times(t.coef, lo)];
+  return bounded(t.coef, t.coef >= 0 === upper ? hi : lo);
 }
 
 /** The greatest number known to be at most the expression; -Infinity when none is. */
-export function lowerBound(e: IndexExpr): number {
+export function lowerBound(e: IndexExpr, sizes?: SizeValues): number {
   let s = e.c;
-  for (const t of e.terms) s += termRange(t)[0];
+  for (const t of e.terms) s += termBound(t, false, sizes);
   return s;
 }
 
 /** The least number known to be at least the expression; Infinity when none is. */
-export function upperBound(e: IndexExpr): number {
+export function upperBound(e: IndexExpr, sizes?: SizeValues): number {
   let s = e.c;
-  for (const t of e.terms) s += termRange(t)[1];
+  for (const t of e.terms) s += termBound(t, true, sizes);
   return s;
 }
 
@@ -305,10 +363,16 @@ function symbolicUpper(e: IndexExpr): IndexExpr | undefined {
 
 /** True only when `a <= b` holds for every value of the variables and sizes. */
 export function provablyLe(a: IndexLike, b: IndexLike): boolean {
-  const d = sub(b, a);
-  if (lowerBound(d) >= 0) return true;
-  const ua = symbolicUpper(ix(a));
-  return ua !== undefined && lowerBound(sub(b, ua)) >= 0;
+  const x = ix(a);
+  const y = ix(b);
+  if (x.terms.length === 0) return lowerBound(y) >= x.c;
+  const most = upperBound(x);
+  if (most <= (y.terms.length === 0 ? y.c : lowerBound(y))) return true;
+  if (y.terms.length > 0 && lowerBound(sub(y, x)) >= 0) return true;
+  // A finite bound has no sizes in it that could cancel.
+  if (y.terms.length === 0 && most < Infinity) return false;
+  const ua = symbolicUpper(x);
+  return ua !== undefined && lowerBound(sub(y, ua)) >= 0;
 }
 
 export function provablyNonNegative(e: IndexExpr): boolean {
@@ -322,64 +386,80 @@ function divAtom(a: IndexExpr, b: IndexExpr): Atom {
   return { kind: 'floordiv', a, b, key: `(${a.key} // ${b.key})` };
 }
 
-/** `t / b` when b is a monomial that divides the term. */
-function divideTerm(t: Term, b: IndexExpr): IndexExpr | undefined {
+/** `t / b` for a b with terms that is a monomial and divides the term. */
+function divideTerm(t: Term, b: IndexExpr): Term | number | undefined {
   const bt = b.terms[0];
-  const bc = bt ? bt.coef : b.c;
-  if (b.terms.length > 1 || (bt && b.c !== 0) || bc === 0 || t.coef % bc !== 0) return undefined;
+  if (!bt || b.terms.length > 1 || b.c !== 0 || t.coef % bt.coef !== 0) return undefined;
   const left = [...t.factors];
-  for (const f of bt ? bt.factors : []) {
+  for (const f of bt.factors) {
     const i = left.findIndex((g) => g.key === f.key);
     if (i < 0) return undefined;
     left.splice(i, 1);
   }
-  let p = num(t.coef / bc);
-  for (const f of left) p = mul(p, fromAtom(f));
-  return p;
+  const coef = t.coef / bt.coef;
+  return left.length === 0 ? coef : { coef, factors: left, key: keyOf(left) };
 }
 
 /** `a / b` when b divides a without remainder, as polynomials. */
 export function exactDiv(a: IndexLike, b: IndexLike): IndexExpr | undefined {
   const x = ix(a);
   const y = ix(b);
-  if (isConst(y, 1)) return x;
-  if (isConst(y, 0)) return undefined;
+  if (y.terms.length === 0) {
+    const d = y.c;
+    if (d === 1) return x;
+    if (d === 0) return undefined;
+    if (x.c % d !== 0) return undefined;
+    for (const t of x.terms) if (t.coef % d !== 0) return undefined;
+    return x.terms.length === 0 ? num(x.c / d) : divided(x, d);
+  }
   if (isConst(x, 0)) return x;
   if (x.key === y.key) return num(1);
-  if (y.terms.length + (y.c !== 0 ? 1 : 0) > 1) return undefined;
-  const yc = constOf(y);
-  let q = num(0);
-  if (x.c !== 0) {
-    if (yc === undefined || x.c % yc !== 0) return undefined;
-    q = num(x.c / yc);
+  if (x.c !== 0 || y.terms.length > 1 || y.c !== 0) return undefined;
+  const { c, terms, rest } = quotient(x, y);
+  return rest.length === 0 ? sumOf(c, terms) : undefined;
+}
+
+/** All coefficients over a number that divides them. */
+function divided(x: IndexExpr, d: number): IndexExpr {
+  return build(
+    x.c / d,
+    x.terms.map((t) => ({ coef: t.coef / d, factors: t.factors, key: t.key })),
+  );
+}
+
+/** The terms of `a` that `b`, which has terms itself, divides, and those that it doesn't. */
+function quotient(a: IndexExpr, b: IndexExpr): { c: number; terms: Term[]; rest: Term[] } {
+  let c = 0;
+  const terms: Term[] = [];
+  const rest: Term[] = [];
+  for (const t of a.terms) {
+    const p = divideTerm(t, b);
+    if (p === undefined) rest.push(t);
+    else if (typeof p === 'number') c += p;
+    else terms.push(p);
   }
-  for (const t of x.terms) {
-    const p = divideTerm(t, y);
-    if (!p) return undefined;
-    q = add(q, p);
-  }
-  return q;
+  return { c, terms, rest };
 }
 
 /** Splits `a` into `q*b + rest`, with every term that b divides in q. */
 function splitBy(a: IndexExpr, b: IndexExpr): { q: IndexExpr; rest: IndexExpr } {
-  let q = num(0);
-  const rest: Term[] = [];
+  if (b.terms.length > 0) {
+    const { c, terms, rest } = quotient(a, b);
+    if (rest.length === a.terms.length) return { q: num(0), rest: a };
+    return { q: sumOf(c, terms), rest: build(a.c, rest) };
+  }
+  const d = b.c;
+  if (d === 0) return { q: num(0), rest: a };
+  let rest: Term[] | undefined;
+  const q: Term[] = [];
   for (const t of a.terms) {
-    const p = divideTerm(t, b);
-    if (p) q = add(q, p);
-    else rest.push(t);
+    if (t.coef % d === 0) q.push({ coef: t.coef / d, factors: t.factors, key: t.key });
+    else (rest ??= []).push(t);
   }
-  let c = a.c;
-  const bc = constOf(b);
-  if (bc !== undefined && bc > 0 && c !== 0) {
-    const k = Math.floor(c / bc);
-    if (k !== 0) {
-      q = add(q, k);
-      c -= k * bc;
-    }
-  }
-  return { q, rest: build(c, rest) };
+  const k = d > 0 ? Math.floor(a.c / d) : 0;
+  if (q.length === 0 && k === 0) return { q: num(0), rest: a };
+  const c = a.c - k * d;
+  return { q: recombine(k, q), rest: rest ? build(c, rest) : num(c) };
 }
 
 function gcd(a: number, b: number): number {
@@ -491,47 +571,47 @@ export type LeafRewrite = (atom: Atom) => IndexExpr | undefined;
 export function rewrite(e: IndexExpr, leaf: LeafRewrite): IndexExpr {
   if (e.terms.length === 0) return e;
   let changed = false;
-  const memo = new Map<string, IndexExpr>();
-  const atom = (a: Atom): IndexExpr => {
-    const old = memo.get(a.key);
-    if (old) return old;
-    let r: IndexExpr;
-    // Keys don't tell: a loop variable may be given another extent under its old name.
-    switch (a.kind) {
-      case 'var':
-      case 'sym':
-      case 'dyn': {
-        const replaced = leaf(a);
-        if (replaced) changed = true;
-        r = replaced ?? fromAtom(a);
-        break;
-      }
-      case 'floordiv':
-      case 'mod':
-      case 'min':
-      case 'max': {
-        const x = rewrite(a.a, leaf);
-        const y = rewrite(a.b, leaf);
-        if (x !== a.a || y !== a.b) changed = true;
-        r =
-          a.kind === 'floordiv'
-            ? floorDiv(x, y)
-            : a.kind === 'mod'
-              ? mod(x, y)
-              : extremum(a.kind, x, y);
-        break;
-      }
-    }
-    memo.set(a.key, r);
-    return r;
-  };
-  let sum: IndexExpr = num(e.c);
+  let c = e.c;
+  const out: Term[] = [];
   for (const t of e.terms) {
-    let p: IndexExpr = num(t.coef);
-    for (const f of t.factors) p = mul(p, atom(f));
-    sum = add(sum, p);
+    let p: IndexExpr | undefined;
+    let same = true;
+    for (const f of t.factors) {
+      // Keys don't tell what has changed: a variable may be given another extent under its old name.
+      const r = rewriteAtom(f, leaf);
+      if (r) same = false;
+      const x = r ?? fromAtom(f);
+      p = p ? mul(p, x) : x;
+    }
+    if (same || !p) {
+      out.push(t);
+      continue;
+    }
+    changed = true;
+    c += t.coef * p.c;
+    for (const u of p.terms) out.push(times(u, t.coef));
   }
-  return changed ? sum : e;
+  return changed ? sumOf(c, out) : e;
+}
+
+/** What an atom becomes; undefined when nothing in it changes. */
+function rewriteAtom(a: Atom, leaf: LeafRewrite): IndexExpr | undefined {
+  switch (a.kind) {
+    case 'var':
+    case 'sym':
+    case 'dyn':
+      return leaf(a);
+    case 'floordiv':
+    case 'mod':
+    case 'min':
+    case 'max': {
+      const x = rewrite(a.a, leaf);
+      const y = rewrite(a.b, leaf);
+      if (x === a.a && y === a.b) return undefined;
+      if (a.kind === 'floordiv') return floorDiv(x, y);
+      return a.kind === 'mod' ? mod(x, y) : extremum(a.kind, x, y);
+    }
+  }
 }
 
 /** Visits every atom, outer before inner; `dyn` expressions are not entered. */
@@ -590,9 +670,24 @@ function evalAtom(f: Atom, bind: (name: string) => number | undefined): number {
 
 /** Row-major linear index of `index` in a tensor of shape `shape`. */
 export function linearise(index: readonly IndexExpr[], shape: readonly Dim[]): IndexExpr {
-  let lin = num(0);
-  for (let i = 0; i < shape.length; i++) lin = add(mul(lin, shape[i] ?? 1), index[i] ?? 0);
-  return lin;
+  const n = shape.length;
+  if (n === 1) return index[0] ?? num(0);
+  const out: Term[] = [];
+  let c = 0;
+  let stride: IndexExpr = num(1);
+  for (let i = n - 1; i >= 0; i--) {
+    const x = index[i] ?? num(0);
+    if (stride.terms.length === 0) {
+      c += x.c * stride.c;
+      for (const t of x.terms) out.push(times(t, stride.c));
+    } else {
+      const p = mul(x, stride);
+      c += p.c;
+      out.push(...p.terms);
+    }
+    if (i > 0) stride = mul(stride, shape[i] ?? 1);
+  }
+  return sumOf(c, out);
 }
 
 /** The inverse of {@link linearise}: the index along each dim, for lin in [0, product(shape)). */
