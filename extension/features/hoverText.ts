@@ -37,7 +37,6 @@ export function nodeHover(node: NodeView, context: HoverContext): string {
   for (const kernel of kernels) lines.push(kernelParagraph(kernel, context));
   if (kernels.length > 1)
     lines.push(`Computed ${kernels.length} times: once in each kernel that needs it.`);
-  lines.push(...decisionLines(node, index));
   lines.push(
     [
       commandLink(
@@ -53,6 +52,7 @@ export function nodeHover(node: NodeView, context: HoverContext): string {
         ),
     ].join(' · '),
   );
+  lines.push(...decisionLines(node, index));
   return lines.filter((line) => line !== '').join('\n\n');
 }
 
@@ -155,7 +155,7 @@ function decisionItem(node: NodeView, decision: Decision, index: ResultIndex): s
 
 function verdictText(verdict: Verdict): string {
   const parts = [`**${escapeMarkdown(verdict.code)}** ${escapeMarkdown(verdict.message)}`];
-  if (verdict.counterfactual) parts.push(`*${escapeMarkdown(verdict.counterfactual)}*`);
+  if (verdict.counterfactual) parts.push(`– *${escapeMarkdown(verdict.counterfactual)}*`);
   parts.push(
     `(${verdict.confidence}${verdict.limitSource ? `, ${escapeMarkdown(verdict.limitSource)}` : ''})`,
   );
