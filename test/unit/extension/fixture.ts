@@ -17,6 +17,7 @@ const device: DeviceProfile = {
   launchUs: 5,
   bytesPerUs: 100_000,
   flopsPerUs: 1e6,
+  saturatingThreads: 8192,
   cacheBytes: 0,
   limits: {
     maxStorageBuffersPerShaderStage: 8,

@@ -17,7 +17,7 @@ function setUp() {
     if (text === 'crash') return { ok: false, error: { kind: 'crashed', message: 'gone' } };
     return { ok: true, value: result({ file: text, version: request.version }) };
   };
-  const call = ((method: string, argument: unknown) => {
+  const call = ((method: string, argument: unknown): Promise<unknown> => {
     if (method === 'compile') {
       const request = argument as CompileRequest;
       requests.push(request);
@@ -37,7 +37,7 @@ function setUp() {
       );
     }
     return Promise.resolve({ ok: true, value: undefined });
-  }) as CallCompiler;
+  }) as unknown as CallCompiler;
   const source = {
     read: (uri: string): Promise<SourceRead> => {
       const text = files.get(uri);
