@@ -6,6 +6,9 @@
  * the page however far it is scrolled away.
  */
 import * as d3 from 'd3';
+import { drawBulk } from './bulk';
+import { boundsOf, Camera, covers, MARGIN, type Transform } from './camera';
+import { commandOf, type Command } from './keys';
 import { Walker, type Step } from '../state/walk';
 import { describe } from './describe';
 import { kernelUs, type GraphIndex, type Times } from './graphIndex';
@@ -16,7 +19,6 @@ import {
   leafMarks,
   overlayMarks,
   patternOf,
-  routePath,
   type Mark,
   type MarkContext,
 } from './marks';
@@ -38,12 +40,11 @@ export interface GraphViewEvents {
   /** Double click, or Enter on what is selected: show it in the editor. */
   readonly onOpen: (item: PlacedItem) => void;
   readonly onFold: (kernel: string) => void;
-  readonly onTransform: (transform: { x: number; y: number; k: number }) => void;
+  readonly onTransform: (transform: Transform) => void;
 }
 
 type ItemGroup = d3.Selection<SVGGElement, unknown, null, undefined>;
 
-const MARGIN = 40;
 /** More items than this appear at once rather than slide. */
 const ANIMATE_LIMIT = 700;
 
@@ -54,8 +55,7 @@ export class GraphView {
   private readonly svg: d3.Selection<SVGSVGElement, unknown, null, undefined>;
   private readonly world: ItemGroup;
   private readonly layers: Record<'bulk' | 'kernels' | 'edges' | 'leaves' | 'overlay', ItemGroup>;
-  private readonly zoom: d3.ZoomBehavior<SVGSVGElement, unknown>;
-  private readonly motion = matchMedia('(prefers-reduced-motion: reduce)');
+  private readonly camera: Camera;
   private placed: PlacedScene | undefined;
   private walker: Walker | undefined;
   private look: Look | undefined;
@@ -63,15 +63,14 @@ export class GraphView {
   private matches: ReadonlySet<string> | undefined;
   private totalUs = 0;
   private focusId: string | undefined;
-  private size = { width: 0, height: 0 };
   /** What has been drawn covers this, at this zoom. */
   private drawn: { bounds: Bounds; k: number; visible: Visible } | undefined;
   private frame = 0;
-  private pendingTransform: { x: number; y: number; k: number } | undefined;
+  private pendingTransform: Transform | undefined;
   private placedOnce = false;
   private readonly resize: ResizeObserver;
   private readonly minimap = new Minimap((x, y) => {
-    this.svg.call((s) => this.zoom.translateTo(s, x, y));
+    this.camera.centreOn(x, y);
   });
 
   constructor(
@@ -99,21 +98,17 @@ export class GraphView {
       leaves: layer('leaves'),
       overlay: layer('overlay').attr('aria-hidden', 'true'),
     };
-    this.zoom = d3
-      .zoom<SVGSVGElement, unknown>()
-      .scaleExtent([0.01, 4])
-      .on('start', () => this.svg.classed('is-panning', true))
-      .on('zoom', (event: d3.D3ZoomEvent<SVGSVGElement, unknown>) => {
-        this.world.attr('transform', event.transform.toString());
-        this.minimap.setView(this.viewport(0));
+    this.camera = new Camera(this.svg, node, {
+      onMove: (transform) => {
+        this.world.attr('transform', transform);
+        this.minimap.setView(this.camera.viewport());
         this.requestDraw();
-      })
-      .on('end', () => {
-        this.svg.classed('is-panning', false);
-        const { x, y, k } = this.transform;
+      },
+      onRest: () => {
+        const { x, y, k } = this.camera.transform;
         this.events.onTransform({ x, y, k });
-      });
-    this.svg.call(this.zoom).on('dblclick.zoom', null);
+      },
+    });
     this.svg.on('click', (event: MouseEvent) => this.click(event));
     this.svg.on('dblclick', (event: MouseEvent) => {
       const item = this.itemAt(event);
@@ -137,28 +132,10 @@ export class GraphView {
     this.minimap.element.remove();
   }
 
-  private get transform(): d3.ZoomTransform {
-    return d3.zoomTransform(this.element);
-  }
-
   private measure(): void {
-    const { clientWidth: width, clientHeight: height } = this.parent;
-    if (width === this.size.width && height === this.size.height) return;
-    const before = this.size;
-    this.size = { width, height };
-    this.svg.attr('width', width).attr('height', height);
-    this.zoom.extent([
-      [0, 0],
-      [width, height],
-    ]);
-    if (this.placed && !this.placedOnce && width > 0) this.firstView();
-    else if (this.placedOnce && before.width > 0 && width > 0) {
-      // What was in the middle stays there.
-      const { x, y, k } = this.transform;
-      const moved = d3.zoomIdentity.translate(x + (width - before.width) / 2, y).scale(k);
-      this.svg.call((s) => this.zoom.transform(s, moved));
-    }
-    this.minimap.setView(this.viewport(0));
+    if (!this.camera.resize(this.parent.clientWidth, this.parent.clientHeight)) return;
+    if (this.placed && !this.placedOnce && this.camera.size.width > 0) this.firstView();
+    this.minimap.setView(this.camera.viewport());
     this.drawn = undefined;
     this.requestDraw();
   }
@@ -168,7 +145,7 @@ export class GraphView {
   }
 
   /** Where to look first, instead of the default. */
-  restore(transform: { x: number; y: number; k: number } | undefined): void {
+  restore(transform: Transform | undefined): void {
     this.pendingTransform = transform;
   }
 
@@ -180,11 +157,11 @@ export class GraphView {
     this.totalUs = sumUs(placed, look.times);
     this.drawn = undefined;
     this.minimap.setScene(placed, look.palette);
-    this.minimap.setView(this.viewport(0));
+    this.minimap.setView(this.camera.viewport());
     if (this.focusId !== undefined && !placed.byId.has(this.focusId)) this.focusId = undefined;
-    this.zoom.scaleExtent([Math.min(0.3, this.fitZoom() * 0.6), 4]);
+    this.camera.allowWhole(placed.width, placed.height);
     if (!this.placedOnce) {
-      if (this.size.width > 0) this.firstView();
+      if (this.camera.size.width > 0) this.firstView();
       this.draw(false);
       return;
     }
@@ -211,18 +188,18 @@ export class GraphView {
 
   private firstView(): void {
     this.placedOnce = true;
-    const { placed, size, pendingTransform } = this;
+    const { placed, camera, pendingTransform } = this;
+    const { size } = camera;
     if (!placed) return;
     if (pendingTransform) {
-      const { x, y, k } = pendingTransform;
-      this.svg.call((s) => this.zoom.transform(s, d3.zoomIdentity.translate(x, y).scale(k)));
-      const view = this.viewport(0);
+      camera.moveTo(pendingTransform);
+      const view = camera.viewport();
       const items = [...placed.leaves, ...placed.kernels];
       // The graph may have changed so much since that nothing is there any more.
       if (items.some((item) => intersects(item, view))) return;
     }
     // A drawing that would be unreadable as a whole starts at its top, unless it is huge.
-    const fit = this.fitZoom();
+    const fit = camera.fitZoom(placed.width, placed.height);
     const readable = Math.min(1, Math.max(0.66, (size.width - 2 * MARGIN) / (placed.width || 1)));
     const huge = placed.leaves.length + placed.kernels.length > 300;
     // As a whole, a chain of thousands would be a hair.
@@ -233,15 +210,14 @@ export class GraphView {
       const middle = start ? start.x + start.width / 2 : placed.width / 2;
       const wide = placed.width * readable > size.width - MARGIN;
       const x = size.width / 2 - (wide ? middle : placed.width / 2) * readable;
-      const transform = d3.zoomIdentity.translate(x, MARGIN + 8).scale(readable);
-      this.svg.call((s) => this.zoom.transform(s, transform));
+      camera.moveTo({ x, y: MARGIN + 8, k: readable });
     }
   }
 
   /** An item that was in view stays where it was, though everything is laid out anew. */
   private holdStill(before: PlacedScene, after: PlacedScene): void {
-    const { x, y, k } = this.transform;
-    const centre = { x: (this.size.width / 2 - x) / k, y: (this.size.height / 2 - y) / k };
+    const view = this.camera.viewport();
+    const centre = { x: view.x + view.width / 2, y: view.y + view.height / 2 };
     const anchor = (item: PlacedItem): boolean => item.kind !== 'edge' && after.byId.has(item.id);
     const away = (item: Bounds): number =>
       Math.hypot(item.x + item.width / 2 - centre.x, item.y - centre.y);
@@ -254,27 +230,17 @@ export class GraphView {
         if (anchor(item) && (!held || away(item) < away(held))) held = item;
     const to = held && after.byId.get(held.id);
     if (!held || !to) return;
-    const dx = held.x + held.width / 2 - (to.x + to.width / 2);
-    const dy = held.y - to.y;
-    this.svg.call((s) => this.zoom.transform(s, this.transform.translate(dx, dy)));
-  }
-
-  private fitZoom(): number {
-    const { width, height } = this.placed ?? { width: 1, height: 1 };
-    return Math.min(
-      1,
-      (this.size.width - 2 * MARGIN) / Math.max(1, width),
-      (this.size.height - 2 * MARGIN - 16) / Math.max(1, height),
-    );
+    this.camera.moveBy(held.x + held.width / 2 - (to.x + to.width / 2), held.y - to.y);
   }
 
   fit(animate = true): void {
     if (!this.placed) return;
-    this.show({ x: 0, y: 0, width: this.placed.width, height: this.placed.height }, 1, animate);
+    const { width, height } = this.placed;
+    this.camera.show({ x: 0, y: 0, width, height }, 1, animate);
   }
 
   zoomBy(factor: number): void {
-    this.moving(true).call((s) => this.zoom.scaleBy(s, factor));
+    this.camera.zoomBy(factor);
   }
 
   /** Brings items into view; zooms in only if they couldn't be read. */
@@ -283,57 +249,10 @@ export class GraphView {
       .map((id) => this.placed?.byId.get(id))
       .filter((item) => item !== undefined);
     if (items.length === 0) return;
-    const x = Math.min(...items.map((item) => item.x));
-    const y = Math.min(...items.map((item) => item.y));
-    const bounds = {
-      x,
-      y,
-      width: Math.max(...items.map((item) => item.x + item.width)) - x,
-      height: Math.max(...items.map((item) => item.y + item.height)) - y,
-    };
-    const view = this.viewport(0);
-    const inside =
-      bounds.x >= view.x &&
-      bounds.y >= view.y &&
-      bounds.x + bounds.width <= view.x + view.width &&
-      bounds.y + bounds.height <= view.y + view.height;
-    if (inside && this.transform.k >= 0.5) return;
-    this.show(bounds, Math.max(0.8, Math.min(1, this.transform.k)), true);
-  }
-
-  private show(bounds: Bounds, most: number, animate: boolean): void {
-    const { width, height } = this.size;
-    if (width === 0) return;
-    const k = Math.max(
-      0.01,
-      Math.min(
-        most,
-        (width - 2 * MARGIN) / Math.max(1, bounds.width),
-        (height - 2 * MARGIN - 16) / Math.max(1, bounds.height),
-      ),
-    );
-    const x = width / 2 - (bounds.x + bounds.width / 2) * k;
-    const y = (height + 16) / 2 - (bounds.y + bounds.height / 2) * k;
-    const transform = d3.zoomIdentity.translate(x, y).scale(k);
-    this.moving(animate).call((s) => this.zoom.transform(s, transform));
-  }
-
-  private moving(animate: boolean): d3.Selection<SVGSVGElement, unknown, null, undefined> {
-    // Both a selection and a transition can be given to the zoom behaviour.
-    return animate && !this.motion.matches
-      ? (this.svg.transition().duration(MOVE_MS) as unknown as typeof this.svg)
-      : this.svg;
-  }
-
-  private viewport(margin: number): Bounds {
-    const { x, y, k } = this.transform;
-    const { width, height } = this.size;
-    return {
-      x: (-x - margin * width) / k,
-      y: (-y - margin * height) / k,
-      width: (width * (1 + 2 * margin)) / k,
-      height: (height * (1 + 2 * margin)) / k,
-    };
+    const bounds = boundsOf(items);
+    const { k } = this.camera.transform;
+    if (k >= 0.5 && covers(this.camera.viewport(), bounds)) return;
+    this.camera.show(bounds, Math.max(0.8, Math.min(1, k)), true);
   }
 
   private requestDraw(): void {
@@ -346,17 +265,17 @@ export class GraphView {
 
   private draw(animate: boolean): void {
     const { placed, look } = this;
-    if (!placed || !look || this.size.width === 0) return;
-    const { k } = this.transform;
-    const view = this.viewport(0);
+    if (!placed || !look || this.camera.size.width === 0) return;
+    const { k } = this.camera.transform;
+    const view = this.camera.viewport();
     const { drawn } = this;
     if (drawn && covers(drawn.bounds, view) && sameDetail(drawn.k, k)) return;
-    const bounds = this.viewport(0.4);
+    const bounds = this.camera.viewport(0.4);
     const visible = visibleItems(placed, bounds, k);
     this.drawn = { bounds, k, visible };
     const bulk = visible.detail === 'bulk';
     this.svg.attr('data-detail', visible.detail);
-    this.drawBulk(bulk ? visible : undefined);
+    drawBulk(this.layers.bulk, bulk ? visible : undefined);
     const keep = (item: PlacedItem): boolean => !bulk || this.isMarked(item.id);
     const withFocus = <T extends PlacedItem>(
       items: readonly T[],
@@ -379,7 +298,7 @@ export class GraphView {
     const edges = withFocus(visible.edges, 'edge');
     const slide =
       animate &&
-      !this.motion.matches &&
+      !this.camera.still &&
       kernels.length + leaves.length + edges.length < ANIMATE_LIMIT;
     this.join(this.layers.kernels, kernels, (item) => kernelMarks(item, context), slide);
     this.join(this.layers.edges, edges, (item) => edgeMarks(item, context), slide);
@@ -474,39 +393,6 @@ export class GraphView {
     else g.removeAttribute('aria-current');
   }
 
-  /** Everything at once: one path per colour. */
-  private drawBulk(visible: Visible | undefined): void {
-    const paths = new Map<string, { mark: string; pattern: string; d: string[] }>();
-    const add = (mark: string, pattern: string, d: string): void => {
-      const key = `${mark}/${pattern}`;
-      const path = paths.get(key) ?? { mark, pattern, d: [] };
-      path.d.push(d);
-      paths.set(key, path);
-    };
-    if (visible) {
-      for (const { route, edge } of visible.edges)
-        add(
-          edge.rejected === undefined ? 'bulk-edge' : 'edge-rejected',
-          'single',
-          routePath(route),
-        );
-      for (const item of visible.kernels) add('bulk-kernel', patternOf(item), boxPath(item));
-      for (const item of visible.leaves)
-        add(
-          item.leaf.pattern === undefined ? 'bulk-leaf' : 'bulk-kernel',
-          patternOf(item),
-          boxPath(item),
-        );
-    }
-    this.layers.bulk
-      .selectAll<SVGPathElement, [string, { mark: string; pattern: string; d: string[] }]>('path')
-      .data([...paths], ([key]) => key)
-      .join('path')
-      .attr('class', ([, { mark, pattern }]) => `${mark} p-${pattern}`)
-      .attr('d', ([, { d }]) => d.join(''))
-      .attr('vector-effect', 'non-scaling-stroke');
-  }
-
   // -------------------------------------------------------------------------------------------
   // Pointer and keyboard
 
@@ -515,7 +401,7 @@ export class GraphView {
     const direct = id === undefined ? undefined : this.placed?.byId.get(id);
     if (direct && direct.kind !== 'kernel') return direct;
     const [px, py] = d3.pointer(event, this.element);
-    const { x, y, k } = this.transform;
+    const { x, y, k } = this.camera.transform;
     const found = this.placed && hit(this.placed, (px - x) / k, (py - y) / k, 6 / k);
     return found ?? direct;
   }
@@ -576,10 +462,8 @@ export class GraphView {
   }
 
   private key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey) return;
-    const step = stepOf(event);
-    const handled = step ? this.walk(step) : this.command(event.key);
-    if (!handled) return;
+    const command = commandOf(event);
+    if (!command || !this.obey(command)) return;
     event.preventDefault();
     event.stopPropagation();
   }
@@ -594,49 +478,32 @@ export class GraphView {
     return true;
   }
 
-  private command(key: string): boolean {
+  /** False when there was nothing to do it with. */
+  private obey(command: Command): boolean {
     const item = this.focusId === undefined ? undefined : this.placed?.byId.get(this.focusId);
-    switch (key) {
-      case 'Enter':
+    switch (command.kind) {
+      case 'walk':
+        return this.walk(command.step);
+      case 'choose':
         if (!item) return false;
         if (this.highlight.selected.has(item.id)) this.events.onOpen(item);
         else this.events.onSelect(item);
         return true;
-      case ' ':
-        if (item?.kind === 'kernel' && !item.box.solo) this.events.onFold(item.id);
-        else if (item) this.events.onSelect(item);
-        return item !== undefined;
-      case 'Escape':
+      case 'fold':
+        if (!item) return false;
+        if (item.kind === 'kernel' && !item.box.solo) this.events.onFold(item.id);
+        else this.events.onSelect(item);
+        return true;
+      case 'clear':
         this.events.onSelect(undefined);
         return true;
-      case '+':
-      case '=':
-        this.zoomBy(1.3);
+      case 'zoom':
+        this.zoomBy(command.factor);
         return true;
-      case '-':
-        this.zoomBy(1 / 1.3);
-        return true;
-      case '0':
+      case 'fit':
         this.fit();
         return true;
-      default:
-        return false;
     }
-  }
-}
-
-function stepOf(event: KeyboardEvent): Step | undefined {
-  switch (event.key) {
-    case 'ArrowDown':
-      return event.altKey ? 'into' : event.shiftKey ? 'edgeDown' : 'down';
-    case 'ArrowUp':
-      return event.altKey ? 'outOf' : event.shiftKey ? 'edgeUp' : 'up';
-    case 'ArrowLeft':
-      return 'left';
-    case 'ArrowRight':
-      return 'right';
-    default:
-      return undefined;
   }
 }
 
@@ -644,19 +511,6 @@ function idOf(target: EventTarget | null): string | undefined {
   if (!(target instanceof Element)) return undefined;
   const group = target.closest('g.item');
   return group instanceof SVGGElement ? group.dataset['id'] : undefined;
-}
-
-function boxPath({ x, y, width, height }: Bounds): string {
-  return `M${x},${y}h${width}v${height}h${-width}Z`;
-}
-
-function covers(outer: Bounds, inner: Bounds): boolean {
-  return (
-    outer.x <= inner.x &&
-    outer.y <= inner.y &&
-    outer.x + outer.width >= inner.x + inner.width &&
-    outer.y + outer.height >= inner.y + inner.height
-  );
 }
 
 /** Zooming a little needs no new drawing, unless a level of detail begins there. */

@@ -11,7 +11,8 @@ import { isOff, kernelUs, type Times } from './graphIndex';
 import { GLYPHS } from './glyphs';
 import type { Detail } from './lod';
 import { STUB, type PlacedEdge, type PlacedKernel, type PlacedLeaf } from './placed';
-import { HEADER_HEIGHT, type LeafKind } from './scene';
+import { HEADER_HEIGHT } from './scene';
+import type { LeafKind } from './sceneTypes';
 import type { MarkClass } from './styles';
 
 export interface Mark {

@@ -1,7 +1,7 @@
 /** A scene with places: flat lists of what can be drawn, with bounds for culling and hit tests. */
 import type { Route } from '../layout/graph';
 import type { LayoutResult, Seeds } from '../layout/types';
-import type { KernelBox, Leaf, Scene, SceneEdge } from './scene';
+import type { KernelBox, Leaf, Scene, SceneEdge } from './sceneTypes';
 
 export interface Bounds {
   readonly x: number;
