@@ -13,6 +13,7 @@ import type { Compute, Monoid, Program } from '../ir/compute';
 import type { Expr, IndexCond, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
+import { Known } from './known';
 import {
   type IntFn,
   type KExpr,
@@ -27,7 +28,6 @@ type Env = ReadonlyMap<string, IndexExpr>;
 
 interface Scope {
   readonly stmts: Stmt[];
-  readonly memo: Map<string, KExpr>;
   /** A branch: loads inside must not move out of it. */
   readonly guard: boolean;
 }
@@ -44,6 +44,8 @@ export interface BuilderOptions {
   /** Which buffers are bound as vectors of four. */
   readonly vector?: ReadonlySet<ValueId>;
   readonly f16?: boolean;
+  /** Code that is only counted: its names mean nothing. */
+  readonly draft?: boolean;
   /** Step of innermost reduction loops whose extent is a multiple of it. */
   readonly unroll?: number;
 }
@@ -76,10 +78,16 @@ const MONOID_OP = {
 } as const;
 
 export class Builder {
-  private readonly scopes: Scope[] = [{ stmts: [], memo: new Map(), guard: false }];
+  private readonly scopes: Scope[] = [{ stmts: [], guard: false }];
+  /** What is computed already: index expressions by key; atoms, elements and loads by what they are. */
+  private readonly indices = new Known();
+  private readonly known = new Known();
   private readonly loopVars: IndexExpr[] = [];
   private readonly varDepth = new Map<string, number>();
   private readonly used = new Set<string>();
+  /** The last number given to a name. */
+  private readonly suffixes = new Map<string, number>();
+  private names = 0;
   readonly symbols = new Set<string>();
   readonly shared: SharedArray[] = [];
   readonly loads = new Set<ValueId>();
@@ -124,10 +132,14 @@ export class Builder {
     return this.scopes.length - 1;
   }
 
+  /** A name that nothing else in the kernel has; drafts are never read, and count. */
   fresh(hint: string): string {
+    if (this.options.draft) return `t${this.names++}`;
     const base = safeName(hint);
+    let n = this.suffixes.get(base) ?? 0;
     let name = base;
-    for (let i = 1; this.used.has(name); i++) name = `${base}_${i}`;
+    while (this.used.has(name)) name = `${base}_${++n}`;
+    this.suffixes.set(base, n);
     this.used.add(name);
     return name;
   }
@@ -139,12 +151,14 @@ export class Builder {
   }
 
   private within<T>(stmts: Stmt[], guard: boolean, f: () => T): T {
-    this.scopes.push({ stmts, memo: new Map(), guard });
-    try {
-      return f();
-    } finally {
-      this.scopes.pop();
-    }
+    this.scopes.push({ stmts, guard });
+    this.indices.enter();
+    this.known.enter();
+    const r = f();
+    this.scopes.pop();
+    this.indices.leave();
+    this.known.leave();
+    return r;
   }
 
   /** A counted loop; `f` gets the counter as an index expression. */
@@ -219,27 +233,23 @@ export class Builder {
   }
 
   private recall(key: string): KExpr | undefined {
-    for (let i = this.depth; i >= 0; i--) {
-      const e = this.scope(i).memo.get(key);
-      if (e) return e;
-    }
-    return undefined;
+    return this.known.get(key);
   }
 
   private remember(key: string, e: KExpr): void {
-    this.scope(e.depth).memo.set(key, e);
+    this.known.set(key, e, e.depth);
   }
 
   /** Makes `value` at `point` known to be `e`: how templates hand in what they computed together. */
   define(value: ValueId, point: Point, e: KExpr): void {
-    this.scope(this.depth).memo.set(pointKey(value, point), e);
+    this.known.set(pointKey(value, point), e, this.depth);
   }
 
   // -- Index expressions ------------------------------------------------------------------------
 
   index(e: IndexExpr): KExpr {
     if (e.terms.length === 0) return lit(e.c, 'i32');
-    const known = this.recall(`ix ${e.key}`);
+    const known = this.indices.get(e.key);
     if (known) return known;
     let sum: KExpr | undefined;
     for (const t of e.terms) {
@@ -258,7 +268,7 @@ export class Builder {
     if (e.c !== 0) r = this.int(e.c < 0 ? 'isub' : 'iadd', r, lit(Math.abs(e.c), 'i32'));
     if (e.terms.length > 1 || e.c !== 0) {
       r = this.let('i', r);
-      this.remember(`ix ${e.key}`, r);
+      this.indices.set(e.key, r, r.depth);
     }
     return r;
   }
@@ -312,32 +322,39 @@ export class Builder {
 
   /** The value at one point. */
   value(value: ValueId, point: Point): KExpr {
-    const [e] = this.valueMany(value, [point]);
-    if (!e) throw new Error(`nothing computed for ${value}`);
-    return e;
+    const member = this.members.get(value);
+    if (!member) return this.load(value, point);
+    const key = pointKey(value, point);
+    const known = this.recall(key);
+    if (known) return known;
+    const hit = this.rowCache.get(value)?.(point);
+    if (hit) {
+      this.remember(key, hit);
+      return hit;
+    }
+    this.computeMany(member, [point], [key]);
+    return this.recall(key) ?? this.load(value, point);
   }
 
   /** The value at several points at once: reductions among them share their loops. */
   valueMany(value: ValueId, points: readonly Point[]): KExpr[] {
     const member = this.members.get(value);
-    if (member) {
-      const missing = new Map<string, Point>();
-      const cached = this.rowCache.get(value);
-      for (const p of points) {
-        const key = pointKey(value, p);
-        if (this.recall(key)) continue;
-        const hit = cached?.(p);
-        if (hit) this.remember(key, hit);
-        else missing.set(key, p);
-      }
-      if (missing.size > 0) this.computeMany(member, [...missing.values()]);
-    }
-    return points.map((p) =>
-      member ? (this.recall(pointKey(value, p)) ?? this.load(value, p)) : this.load(value, p),
-    );
+    if (!member) return points.map((p) => this.load(value, p));
+    const keys = points.map((p) => pointKey(value, p));
+    const missing = new Map<string, Point>();
+    const cached = this.rowCache.get(value);
+    points.forEach((p, i) => {
+      const key = keys[i] ?? '';
+      if (this.recall(key)) return;
+      const hit = cached?.(p);
+      if (hit) this.remember(key, hit);
+      else missing.set(key, p);
+    });
+    if (missing.size > 0) this.computeMany(member, [...missing.values()], [...missing.keys()]);
+    return points.map((p, i) => this.recall(keys[i] ?? '') ?? this.load(value, p));
   }
 
-  private computeMany(c: Compute, points: readonly Point[]): void {
+  private computeMany(c: Compute, points: readonly Point[], keys: readonly string[]): void {
     if (this.onEvaluate) for (const p of points) this.onEvaluate(c.value, p);
     if (c.monoid) {
       this.reduceMany(c, c.monoid, points);
@@ -345,12 +362,15 @@ export class Builder {
     }
     const envs = points.map((p) => bindDims(c, p));
     if (points.length > 1 && this.hasReduction(c)) this.prefetch(c.body, envs);
-    const name = this.program.values.get(c.value)?.name ?? c.value;
+    const name = this.nameOf(c.value);
     envs.forEach((env, i) => {
-      const point = points[i] ?? [];
       const e = this.let(name, this.expr(c.body, env));
-      this.remember(pointKey(c.value, point), e);
+      this.remember(keys[i] ?? '', e);
     });
+  }
+
+  private nameOf(value: ValueId): string {
+    return this.program.values.get(value)?.name ?? value;
   }
 
   private readonly reductive = new Map<ValueId, boolean>();
@@ -412,7 +432,7 @@ export class Builder {
   private reduceMany(c: Compute, monoid: Monoid, points: readonly Point[]): void {
     for (const p of points)
       this.serial.push({ value: c.value, point: p, loops: [...this.loopVars] });
-    const name = this.program.values.get(c.value)?.name ?? c.value;
+    const name = this.nameOf(c.value);
     const accs = points.map(() => this.accumulator(c, monoid, name));
     const over: IndexExpr[] = [];
     const nest = (k: number): void => {
@@ -568,7 +588,7 @@ export class Builder {
   finish(c: Compute, acc: Accumulator): KExpr {
     const raw = acc.at ? this.binary('max', acc.at, lit(0, 'i32')) : acc.value;
     // A variable changes: freeze what it is now.
-    const name = this.fresh(`${this.program.values.get(c.value)?.name ?? c.value}_r`);
+    const name = this.fresh(`${this.nameOf(c.value)}_r`);
     const e = this.narrow(
       this.convert(raw, ktype(c.dtype)),
       acc.at ? 'i32' : c.accumulator,
@@ -721,25 +741,34 @@ export class Builder {
   // -- Scalar expressions -----------------------------------------------------------------------
 
   private subst(i: IndexExpr, env: Env): IndexExpr {
-    if (env.size === 0) return i;
+    const first = i.terms[0];
+    if (!first || env.size === 0) return i;
+    // Most indices are a variable and no more.
+    if (i.terms.length === 1 && i.c === 0 && first.coef === 1) {
+      const v = first.factors[0];
+      if (v?.kind === 'var' && first.factors.length === 1) return env.get(v.name) ?? i;
+    }
+    const elements = new Map<string, IndexExpr>();
     return I.rewrite(i, (a) => {
       if (a.kind === 'var') return env.get(a.name);
-      if (a.kind === 'dyn') {
-        const e = this.expr(a.expr, env);
-        // The atom's key says which element it is: it stays symbolic, its value is remembered under the new key.
-        const named = this.let('at', this.convert(e, 'i32'));
-        const key = `${named.k === 'ref' ? named.name : named.k === 'lit' ? String(named.value) : 'sym'}`;
-        if (named.k === 'lit') return I.num(named.value);
-        const atom = I.dyn(
-          a.expr,
-          I.rewrite(a.extent, (x) => (x.kind === 'var' ? env.get(x.name) : undefined)),
-          `${key}`,
-        );
-        this.remember(`atom dyn(${key})`, named);
-        return atom;
+      if (a.kind !== 'dyn') return undefined;
+      let e = elements.get(a.key);
+      if (!e) {
+        e = this.element(a, env);
+        elements.set(a.key, e);
       }
-      return undefined;
+      return e;
     });
+  }
+
+  /** An index read at run time. Its key says which element it is: it stays symbolic, its value is remembered under the new key. */
+  private element(a: Atom & { kind: 'dyn' }, env: Env): IndexExpr {
+    const named = this.let('at', this.convert(this.expr(a.expr, env), 'i32'));
+    if (named.k === 'lit') return I.num(named.value);
+    const key = named.k === 'ref' ? named.name : named.k === 'sym' ? `$${named.name}` : '?';
+    this.remember(`atom dyn(${key})`, named);
+    const extent = I.rewrite(a.extent, (x) => (x.kind === 'var' ? env.get(x.name) : undefined));
+    return I.dyn(a.expr, extent, key);
   }
 
   expr(e: Expr, env: Env): KExpr {

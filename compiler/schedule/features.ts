@@ -36,8 +36,26 @@ export interface Features {
 
 /** Weights in units of one add. */
 const UNARY_WEIGHT: Readonly<Record<string, number>> = {
-  exp: 8, expm1: 12, log: 8, log1p: 12, sqrt: 6, rsqrt: 4, recip: 4, sin: 12, cos: 12, tan: 16, asin: 20, acos: 20, atan: 20,
-  sinh: 16, cosh: 16, tanh: 14, asinh: 20, acosh: 20, atanh: 20, erf: 24,
+  exp: 8,
+  expm1: 12,
+  log: 8,
+  log1p: 12,
+  sqrt: 6,
+  rsqrt: 4,
+  recip: 4,
+  sin: 12,
+  cos: 12,
+  tan: 16,
+  asin: 20,
+  acos: 20,
+  atan: 20,
+  sinh: 16,
+  cosh: 16,
+  tanh: 14,
+  asinh: 20,
+  acosh: 20,
+  atanh: 20,
+  erf: 24,
 };
 
 export function unaryWeight(fn: string): number {
@@ -48,13 +66,20 @@ const LOAD_WEIGHT = 3;
 const BARRIER_WEIGHT = 40;
 
 /** `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers. */
-export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: boolean, reuse = 1): Features {
+export function countFeatures(
+  group: GroupSpec,
+  ir: KernelIr,
+  b: Builder,
+  f16: boolean,
+  reuse = 1,
+): Features {
   const { program } = group;
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
   const threads = at(ir.workgroups) * invocations;
   const c = { flops: 0, work: 0, size: 0, live: 0, most: 0, reads: 0, far: 0 };
-  const loadWeight = (times: number): number => (times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT);
+  const loadWeight = (times: number): number =>
+    times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT;
   const stmts = (list: readonly Stmt[], times: number): void => {
     const before = c.live;
     for (const s of list) {
@@ -223,7 +248,11 @@ export function countFeatures(group: GroupSpec, ir: KernelIr, b: Builder, f16: b
 }
 
 /** Distinct elements that reads at the points touch, at most: per dim, the spread of the index or what its variables can take. */
-export function footprint(dims: ReadonlyMap<string, number>, shape: readonly IndexExpr[], points: readonly Point[]): number {
+export function footprint(
+  dims: ReadonlyMap<string, number>,
+  shape: readonly IndexExpr[],
+  points: readonly Point[],
+): number {
   const bind = (s: string): number | undefined => dims.get(s);
   let total = 1;
   for (let i = 0; i < shape.length; i++) {
@@ -237,7 +266,7 @@ export function footprint(dims: ReadonlyMap<string, number>, shape: readonly Ind
       if (!e || seen.has(e.key)) continue;
       seen.add(e.key);
       const l = I.lowerBound(e);
-      const u = numericUpper(e, bind);
+      const u = I.upperBound(e, bind);
       lo = Math.min(lo, l);
       hi = Math.max(hi, u);
       combos += values(e, bind);
@@ -246,11 +275,6 @@ export function footprint(dims: ReadonlyMap<string, number>, shape: readonly Ind
     total *= Math.max(0, Math.min(size, spread, combos));
   }
   return total;
-}
-
-function numericUpper(e: IndexExpr, bind: (s: string) => number | undefined): number {
-  const bindSyms = I.rewrite(e, (a) => (a.kind === 'sym' ? I.num(bind(a.name) ?? 1) : a.kind === 'var' ? I.loopVar(a.name, I.num(I.evaluate(a.extent, bind))) : undefined));
-  return I.upperBound(bindSyms);
 }
 
 /** How many values an index can take, at most: the product of its variables' extents. */
@@ -263,8 +287,16 @@ function values(e: IndexExpr, bind: (s: string) => number | undefined): number {
         if (seen.has(f.key)) continue;
         seen.add(f.key);
         if (f.kind === 'var' || f.kind === 'dyn') n *= Math.max(0, I.evaluate(f.extent, bind));
-        else if (f.kind === 'mod') n *= Math.max(1, Math.min(I.evaluate(f.b, bind) || Infinity, valuesOf(f.a)));
-        else if (f.kind === 'floordiv') n *= Math.max(1, Math.min(Math.ceil(numericUpper(f.a, bind) / Math.max(1, I.evaluate(f.b, bind))) + 1, valuesOf(f.a)));
+        else if (f.kind === 'mod')
+          n *= Math.max(1, Math.min(I.evaluate(f.b, bind) || Infinity, valuesOf(f.a)));
+        else if (f.kind === 'floordiv')
+          n *= Math.max(
+            1,
+            Math.min(
+              Math.ceil(I.upperBound(f.a, bind) / Math.max(1, I.evaluate(f.b, bind))) + 1,
+              valuesOf(f.a),
+            ),
+          );
         else if (f.kind === 'min' || f.kind === 'max') {
           visit(f.a);
           visit(f.b);

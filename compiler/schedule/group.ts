@@ -35,7 +35,10 @@ export function extents(c: Compute): IndexExpr[] {
 }
 
 /** Replaces loop variables by name, in dynamic indices too. */
-export function substPoint(index: readonly IndexExpr[], env: ReadonlyMap<string, IndexExpr>): IndexExpr[] {
+export function substPoint(
+  index: readonly IndexExpr[],
+  env: ReadonlyMap<string, IndexExpr>,
+): IndexExpr[] {
   return index.map((i) => I.rewrite(i, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)));
 }
 
@@ -49,7 +52,12 @@ export function hasDyn(index: readonly IndexExpr[]): boolean {
  * Whether `point`, over the variables `space`, meets every element of `shape` exactly once: the
  * variables in some order (dims of size 1 aside), or the same row-major order.
  */
-export function isBijection(point: Point, shape: readonly IndexExpr[], space: readonly IndexExpr[], spaceShape: readonly IndexExpr[]): boolean {
+export function isBijection(
+  point: Point,
+  shape: readonly IndexExpr[],
+  space: readonly IndexExpr[],
+  spaceShape: readonly IndexExpr[],
+): boolean {
   if (!I.same(I.product(shape), I.product(spaceShape))) return false;
   const left = new Set<string>();
   space.forEach((v, i) => {
@@ -68,7 +76,11 @@ export function isBijection(point: Point, shape: readonly IndexExpr[], space: re
 }
 
 /** Visits loads outside and inside dynamic indices. */
-export function visitLoads(e: Expr, f: (l: Expr & { op: 'load' }, conditional: boolean) => void, conditional = false): void {
+export function visitLoads(
+  e: Expr,
+  f: (l: Expr & { op: 'load' }, conditional: boolean) => void,
+  conditional = false,
+): void {
   const inIndex = (i: IndexExpr): void =>
     I.visitAtoms(i, (a) => {
       if (a.kind === 'dyn') visitLoads(a.expr, f, conditional);

@@ -135,7 +135,7 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
   const candidates: Scheduled[] = [];
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
-  const builder: BuilderOptions = { f16: options.f16 };
+  const builder: BuilderOptions = { f16: options.f16, draft: true };
   const consider = (schedule: Schedule, ir: KernelIr, b: Builder, reuse: number): void => {
     const features = countFeatures(group, ir, b, options.f16, reuse);
     const bad = [...repeatVerdicts(group, features, nodes), ...limitVerdicts(features, options.device, nodes)];
