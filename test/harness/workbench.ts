@@ -159,9 +159,12 @@ export class Workbench {
       {},
       label,
     );
-    // The text comes a moment after the tab; a custom editor has none.
-    await this.page.waitForSelector(
-      '.editor-group-container.active :is(.view-line, .webview, iframe)',
+    // The text comes a moment after the tab; a custom editor has none, and its webview lies outside
+    // the group's own elements.
+    await this.page.waitForFunction(
+      () =>
+        document.querySelector('.editor-group-container.active .view-line') !== null ||
+        document.querySelector('.monaco-workbench iframe.webview') !== null,
     );
   }
 

@@ -1,0 +1,69 @@
+// A person's path through the product, in the real VS Code: read the lens, open the graph, profile,
+// read a verified time, edit, see the lens change, open a binary model. Writes the pictures of the
+// README.
+
+import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { poll, useWorkbench } from '../harness/workbench';
+import { squeezeNet } from './squeezeNet';
+
+for (const theme of ['dark', 'light'] as const)
+  describe(`a person's path (${theme})`, () => {
+    const workbench = useWorkbench({
+      theme,
+      files: { 'light_squeezenet.onnx': squeezeNet() },
+      settings: { 'fusionLens.profile.seconds': 1, 'editor.minimap.enabled': false },
+    });
+
+    it('reads what fuses at the line of code', async () => {
+      await workbench().openFile('linear.fuse');
+      const file = await workbench().waitForCodeLens(/3 ops → 1 kernel\b/);
+      assert.match(file, /est\. \d+(\.\d+)?×/);
+      const op = await workbench().waitForCodeLens(/fused into k0/);
+      assert.match(op, /saves .*(KiB|MiB), 2 launches/);
+    });
+
+    it('sees the graph before and after', async () => {
+      await workbench().runCommand('Fusion Lens: Show Graph');
+      const frame = await workbench().webviewFrame('svg');
+      const text = await poll(20_000, async () => {
+        const t = await frame.evaluate(() => document.body.innerText);
+        const drawn = await frame.$$eval('svg text', (all) => all.map((x) => x.textContent ?? ''));
+        return drawn.some((d) => d.includes('k0')) ? `${t}\n${drawn.join('\n')}` : undefined;
+      });
+      assert.ok(text, 'the graph shows no kernel');
+      assert.match(text, /epilogue/);
+    });
+
+    it('profiles with one click and reads a verified time', async () => {
+      await workbench().clickCodeLens(/Profile\s*$/);
+      const summary = await workbench().waitForCodeLens(/measured/, 90_000);
+      assert.match(summary, /measured \d+(\.\d+)?×/);
+      assert.match(summary, /verified/);
+      assert.match(summary, /software adapter/);
+      await workbench().waitForCodeLens(/k0.*(µs|ms) measured/);
+      const picture = await workbench().screenshot(`journey-linear-${theme}.png`);
+      assert.ok(statSync(picture).size > 20_000);
+    });
+
+    it('edits the file and sees the lens change', async () => {
+      await workbench().openFile('linear.fuse');
+      await workbench().page.keyboard.down('Control');
+      await workbench().page.keyboard.press('End');
+      await workbench().page.keyboard.up('Control');
+      await workbench().page.keyboard.type('\nS = softmax(Z, axis=-1)\noutput S\n');
+      await workbench().waitForCodeLens(/4 ops → \d kernels/);
+    });
+
+    it('opens a binary model as a graph', async () => {
+      await workbench().openFile('light_squeezenet.onnx');
+      const frame = await workbench().webviewFrame('svg');
+      const kernels = await poll(30_000, async () => {
+        const n = await frame.$$eval('svg text', (all) => all.length);
+        return n > 10 ? n : undefined;
+      });
+      assert.ok(kernels, 'the model is not drawn');
+      const picture = await workbench().screenshot(`journey-squeezenet-${theme}.png`);
+      assert.ok(statSync(picture).size > 20_000);
+    });
+  });
