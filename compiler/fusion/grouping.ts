@@ -162,6 +162,7 @@ export class Grouping {
    */
   cycle(a: number, b: number): number[] | undefined {
     const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
+    if (onlyOne(this.after[from], to) || onlyOne(this.before[to], from)) return undefined;
     const lo = this.place(from);
     const hi = this.place(to);
     const down = new Walk(this.after, from);
@@ -191,6 +192,10 @@ export class Grouping {
     const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
     const lo = this.place(from);
     const hi = this.place(to);
+    if (hi - lo < 2) {
+      this.order[id] = hi;
+      return;
+    }
     const near = (g: number): boolean => {
       const p = this.place(g);
       return p > lo && p < hi;
@@ -350,6 +355,11 @@ export class Grouping {
 }
 
 const NONE: ReadonlySet<number> = new Set();
+
+/** Whether the set holds `x` and no more, or nothing at all. */
+function onlyOne(s: ReadonlySet<number> | undefined, x: number): boolean {
+  return !s || s.size === 0 || (s.size === 1 && s.has(x));
+}
 
 /** A search along the edges in one direction, breadth first. */
 class Walk {

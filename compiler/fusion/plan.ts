@@ -109,10 +109,18 @@ export class CodeCache {
   }
 }
 
+/** The L0 nodes that the computes come from, in order. */
 export function nodesOf(program: Program, members: readonly number[]): NodeId[] {
-  const out = new Set<NodeId>();
-  for (const m of members) for (const o of program.computes[m]?.origin ?? []) out.add(o);
-  return [...out];
+  const out: NodeId[] = [];
+  const seen = members.length > 8 ? new Set<NodeId>() : undefined;
+  for (const m of members) {
+    for (const o of program.computes[m]?.origin ?? []) {
+      if (seen ? seen.has(o) : out.includes(o)) continue;
+      seen?.add(o);
+      out.push(o);
+    }
+  }
+  return out;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { type GroupSpec, visitLoads } from '../schedule/group';
 import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
-import { type Grouping, union } from './grouping';
+import { type Group, type Grouping, union } from './grouping';
 import { Heap } from './heap';
 import { type Answer, ScheduleMemo } from './memo';
 import type { Policy } from './policy';
@@ -68,7 +68,6 @@ export class Search {
   /** Pairs of groups judged: with the memo's counts and the grouping's visits, the search's work. */
   judged = 0;
   private readonly answers: (Answer | undefined)[] = [];
-  private readonly gains = new Map<number, number>();
   private tick = 0;
 
   constructor(
@@ -112,13 +111,20 @@ export class Search {
 
   /** Merges the computes of each op as far as one kernel can hold them: the plan without fusion. */
   mergeWithinOps(): void {
+    const { grouping } = this;
+    const sizes = new Map<NodeId, number>();
+    for (const c of this.program.computes)
+      for (const o of c.origin) sizes.set(o, (sizes.get(o) ?? 0) + 1);
     const origin = (id: number): readonly NodeId[] => {
-      const { members } = this.grouping.group(id);
-      const first = this.grouping.compute(members[0] ?? 0).origin;
+      const { members } = grouping.group(id);
+      const first = grouping.compute(members[0] ?? 0).origin;
       // Groups grow within one op only, so that all members come from where the first does.
       return members.length === 1 || first.length === 1 ? first : this.nodes(members);
     };
-    this.run((a, b) => {
+    const several = [...grouping.groups.values()].filter((g) =>
+      origin(g.id).some((o) => (sizes.get(o) ?? 0) > 1),
+    );
+    this.run(several, (a, b) => {
       const x = origin(a);
       return origin(b).every((o) => x.includes(o));
     });
@@ -127,8 +133,10 @@ export class Search {
   /** The full search. */
   fuse(): void {
     this.chains();
-    this.run(() => true);
-    if (this.recomputeMoves()) this.run(() => true);
+    this.run([...this.grouping.groups.values()]);
+    // Only what has changed by copying can gain anything more.
+    const copies = this.recomputeMoves();
+    if (copies.length > 0) this.run(copies);
   }
 
   /**
@@ -161,14 +169,21 @@ export class Search {
     });
   }
 
-  private run(may: (a: number, b: number) => boolean): void {
+  /**
+   * Takes moves until none gains anything. `start` are the groups that may have moves (with others
+   * too, which needn't be among them); `may` narrows the moves.
+   */
+  private run(start: readonly Group[], may?: (a: number, b: number) => boolean): void {
     const heap = new Heap<Candidate>((x, y) =>
       x.gain !== y.gain ? x.gain > y.gain : x.order < y.order,
     );
-    const groups = [...this.grouping.groups.values()].sort(
-      (x, y) => x.rank - y.rank || x.id - y.id,
-    );
-    for (const g of groups) this.consider(heap, g.id, may, true);
+    const groups = [...start].sort((x, y) => x.rank - y.rank || x.id - y.id);
+    // Each pair is met from both sides: it is looked at from the first.
+    const turn = new Map(groups.map((g, i) => [g.id, i]));
+    for (const g of groups) {
+      const mine = turn.get(g.id) ?? 0;
+      this.consider(heap, g.id, (other) => (turn.get(other) ?? Infinity) > mine, may);
+    }
     for (let c = heap.pop(); c; c = heap.pop()) {
       if (!this.grouping.groups.has(c.a) || !this.grouping.groups.has(c.b)) continue;
       const left = this.grouping.group(c.a).members;
@@ -177,34 +192,32 @@ export class Search {
       if (this.grouping.cycle(c.a, c.b)) continue;
       const id = this.grouping.merge(c.a, c.b);
       this.log.push({ kind: c.kind, left, right, gainPs: c.gain });
-      this.consider(heap, id, may, false);
+      this.consider(heap, id, undefined, may);
     }
   }
 
-  /** Puts the moves of a group with its neighbours on the heap. */
+  /** Puts the moves of a group with its neighbours (those that `wanted` names) on the heap. */
   private consider(
     heap: Heap<Candidate>,
     id: number,
-    may: (a: number, b: number) => boolean,
-    onlyDown: boolean,
+    wanted: ((other: number) => boolean) | undefined,
+    may: ((a: number, b: number) => boolean) | undefined,
   ): void {
     const { grouping } = this;
     const rank = grouping.group(id).rank;
     const propose = (kind: 'vertical' | 'sibling', a: number, b: number): void => {
-      if (!may(a, b)) return;
+      if (may && !may(a, b)) return;
       const gain = this.gain(a, b);
       if (gain > 0 && !grouping.cycle(a, b)) heap.push({ kind, a, b, gain, order: this.tick++ });
     };
     const consumers = grouping.consumers(id);
     const producers = grouping.producers(id);
-    for (const c of this.byRank(consumers)) propose('vertical', id, c);
-    if (!onlyDown) for (const p of this.byRank(producers)) propose('vertical', p, id);
+    for (const c of this.byRank(consumers)) if (!wanted || wanted(c)) propose('vertical', id, c);
+    for (const p of this.byRank(producers)) if (!wanted || wanted(p)) propose('vertical', p, id);
     for (const s of this.byRank(this.siblings(id))) {
-      if (consumers.has(s) || (!onlyDown && producers.has(s))) continue;
+      if (consumers.has(s) || producers.has(s) || (wanted && !wanted(s))) continue;
       const other = grouping.group(s).rank;
-      const first = other < rank || (other === rank && s < id);
-      if (onlyDown && first) continue;
-      if (first) propose('sibling', s, id);
+      if (other < rank || (other === rank && s < id)) propose('sibling', s, id);
       else propose('sibling', id, s);
     }
   }
@@ -249,28 +262,17 @@ export class Search {
 
   /**
    * What the merge of two groups gains by the model, in picoseconds; not positive where it isn't
-   * possible. A group never changes (a merge makes a new one), so gains are kept; cycles come and go,
-   * and are not looked for here.
+   * possible. Cycles come and go as groups merge: they are not looked for here.
    */
   private gain(a: number, b: number): number {
-    const key = a * 2 ** 26 + b;
-    const known = this.gains.get(key);
-    if (known !== undefined) return known;
     this.judged++;
-    const g = this.computeGain(a, b);
-    this.gains.set(key, g);
-    return g;
-  }
-
-  private computeGain(a: number, b: number): number {
     const { grouping } = this;
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;
     if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return 0;
     const merged = this.merged(x, y).answer.result;
-    return merged.ok
-      ? (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost
-      : 0;
+    if (!merged.ok) return 0;
+    return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost;
   }
 
   private merged(
@@ -380,10 +382,10 @@ export class Search {
     };
   }
 
-  /** Copies cheap pointwise producers that several groups read into each of them, where that pays. */
-  private recomputeMoves(): boolean {
+  /** Copies cheap pointwise producers that several groups read into each of them, where that pays; the groups with copies. */
+  private recomputeMoves(): Group[] {
     const { grouping } = this;
-    let any = false;
+    const copies = new Set<number>();
     for (const g of grouping.ordered()) {
       if (!grouping.groups.has(g.id)) continue;
       const { members } = g;
@@ -402,10 +404,9 @@ export class Search {
         right: consumers.flatMap((c) => grouping.group(c).members),
         gainPs,
       });
-      grouping.duplicate(g.id, consumers);
-      any = true;
+      for (const c of grouping.duplicate(g.id, consumers)) copies.add(c);
     }
-    return any;
+    return [...copies].flatMap((c) => grouping.groups.get(c) ?? []);
   }
 
   /** What copying the group into each of its consumers gains; undefined where one of them can't take it. */

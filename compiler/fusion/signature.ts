@@ -40,6 +40,8 @@ export class Signatures {
   private originStamp: Int32Array;
   private originPlace: Int32Array;
   private stamp = 0;
+  /** The key in the making. */
+  private units = new Uint16Array(256);
 
   constructor(readonly program: Program) {
     for (const v of program.values.keys()) this.number(v);
@@ -89,15 +91,9 @@ export class Signatures {
 
   private make(c: Compute): Signature {
     const loads: ValueId[] = [];
-    const place = new Map<ValueId, number>();
     const printer = new Printer((v) => {
-      let p = place.get(v);
-      if (p === undefined) {
-        p = loads.length;
-        place.set(v, p);
-        loads.push(v);
-      }
-      return p;
+      const p = loads.indexOf(v);
+      return p >= 0 ? p : loads.push(v) - 1;
     });
     let text = `${c.dtype} ${c.accumulator} ${monoidText(c)}`;
     for (const d of c.dims) text += ` ${d.extent.key}`;
@@ -144,33 +140,50 @@ export class Signatures {
     for (const m of members) this.of(m);
     this.begin();
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
-    const codes: number[] = [];
+    let n = 0;
+    const put = (c: number): void => {
+      if (n + 3 > this.units.length) this.grow();
+      // A unit over the range marks two that follow.
+      if (c >= 0xffff) {
+        this.units[n++] = 0xffff;
+        this.units[n++] = c >>> 16;
+      }
+      this.units[n++] = c & 0xffff;
+    };
     let values = 0;
     let origins = 0;
     for (let i = 0; i < members.length; i++) {
       const s = this.of(members[i] ?? 0);
-      codes.push(s.id >> 15, s.id & 0x7fff, s.loads.length, s.origin.length);
+      put(s.id);
+      put(s.loads.length);
+      put(s.origin.length);
       for (const v of s.loads) {
         if (valueStamp[v] !== stamp) {
           valueStamp[v] = stamp;
           valuePlace[v] = values++;
         }
-        codes.push(valuePlace[v] ?? 0);
+        put(valuePlace[v] ?? 0);
       }
       if (valueStamp[s.value] !== stamp) {
         valueStamp[s.value] = stamp;
         valuePlace[s.value] = values++;
       }
-      codes.push((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
+      put((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
       for (const o of s.origin) {
         if (originStamp[o] !== stamp) {
           originStamp[o] = stamp;
           originPlace[o] = origins++;
         }
-        codes.push(originPlace[o] ?? 0);
+        put(originPlace[o] ?? 0);
       }
     }
-    return textOf(codes);
+    return textOf(this.units, n);
+  }
+
+  private grow(): void {
+    const more = new Uint16Array(this.units.length * 2);
+    more.set(this.units);
+    this.units = more;
   }
 
   /** Values of a group in the order of its numbering. */
@@ -206,19 +219,17 @@ export class Signatures {
   }
 }
 
-/** Small numbers as a string, which maps find quickly: one UTF-16 unit each, more where it must be. */
-function textOf(codes: readonly number[]): string {
+/** UTF-16 units as a string: a key that maps find quickly. */
+function textOf(units: Uint16Array, length: number): string {
+  if (length <= CHUNK) return String.fromCharCode(...units.subarray(0, length));
   let text = '';
-  for (let i = 0; i < codes.length; i += 4096) {
-    const part = codes.slice(i, i + 4096);
-    // A unit over the range marks two that follow.
-    const units = part.some((c) => c >= 0xffff)
-      ? part.flatMap((c) => (c >= 0xffff ? [0xffff, c >> 16, c & 0xffff] : [c]))
-      : part;
-    text += String.fromCharCode(...units);
-  }
+  for (let i = 0; i < length; i += CHUNK)
+    text += String.fromCharCode(...units.subarray(i, Math.min(length, i + CHUNK)));
   return text;
 }
+
+/** Arguments of one call, at most. */
+const CHUNK = 4096;
 
 function monoidText(c: Compute): string {
   const m = c.monoid;
