@@ -26,7 +26,12 @@ export function foldGrid(count: number): [number, number, number] {
   return [Math.ceil(count / y), y, 1];
 }
 
-export function bufferSpec(v: Value, dims: ReadonlyMap<string, number>, f16: boolean, role: BufferSpec['role']): BufferSpec {
+export function bufferSpec(
+  v: Value,
+  dims: ReadonlyMap<string, number>,
+  f16: boolean,
+  role: BufferSpec['role'],
+): BufferSpec {
   const shape = v.shape.map((d) => I.evaluate(d, (s) => dims.get(s)));
   const elements = shape.reduce((a, b) => a * b, 1);
   const storage = storageOf(v.dtype, f16);
@@ -43,14 +48,26 @@ export function bufferSpec(v: Value, dims: ReadonlyMap<string, number>, f16: boo
   };
 }
 
-export function makeExecPlan(program: Program, kernels: readonly PlannedKernel[], dims: ReadonlyMap<string, number>, f16: boolean): ExecPlan {
+export function makeExecPlan(
+  program: Program,
+  kernels: readonly PlannedKernel[],
+  dims: ReadonlyMap<string, number>,
+  f16: boolean,
+): ExecPlan {
   const outputs = new Set(program.outputs.map((o) => o.value));
   const buffers = new Map<ValueId, BufferSpec>();
   const use = (id: ValueId): void => {
     if (buffers.has(id)) return;
     const v = program.values.get(id);
     if (!v) throw new Error(`no value ${id}`);
-    const role = v.role === 'computed' ? (outputs.has(id) ? 'output' : 'intermediate') : v.role === 'opaque' ? 'intermediate' : v.role;
+    const role =
+      v.role === 'computed'
+        ? outputs.has(id)
+          ? 'output'
+          : 'intermediate'
+        : v.role === 'opaque'
+          ? 'intermediate'
+          : v.role;
     buffers.set(id, bufferSpec(v, dims, f16, role));
   };
   const dispatches: DispatchSpec[] = [];
@@ -75,6 +92,10 @@ export function makeExecPlan(program: Program, kernels: readonly PlannedKernel[]
   return {
     buffers: [...buffers.values()],
     dispatches,
-    outputs: program.outputs.map((o) => ({ name: o.name, buffer: o.value, shape: o.shape.map((d) => I.evaluate(d, (s) => dims.get(s))) })),
+    outputs: program.outputs.map((o) => ({
+      name: o.name,
+      buffer: o.value,
+      shape: o.shape.map((d) => I.evaluate(d, (s) => dims.get(s))),
+    })),
   };
 }

@@ -15,19 +15,34 @@ import type { KernelBuffer, KernelIr } from './kernelIr';
 export function flatWorkgroup(b: Builder, workgroup: number, threads: IndexExpr): IndexExpr {
   const wg = b.ref('wg', 'i32', 0);
   const lid = b.ref('lid', 'i32', 0);
-  const flat = b.int('iadd', b.int('imul', wg, { k: 'lit', value: workgroup, type: 'i32', depth: 0 }), lid);
+  const flat = b.int(
+    'iadd',
+    b.int('imul', wg, { k: 'lit', value: workgroup, type: 'i32', depth: 0 }),
+    lid,
+  );
   const thread = b.bindVar('thread', threads, flat);
   b.exitUnless(thread, threads);
   return thread;
 }
 
-export function finishKernel(name: string, b: Builder, workgroup: number, workgroups: IndexExpr, options: BuilderOptions): KernelIr {
+export function finishKernel(
+  name: string,
+  b: Builder,
+  workgroup: number,
+  workgroups: IndexExpr,
+  options: BuilderOptions,
+): KernelIr {
   const buffers: KernelBuffer[] = [];
   const f16 = options.f16 ?? false;
   const add = (value: string, access: 'read' | 'read_write'): void => {
     const v = b.program.values.get(value);
     if (!v) throw new Error(`no value ${value}`);
-    buffers.push({ value, storage: storageOf(v.dtype, f16), access, vector: options.vector?.has(value) ?? false });
+    buffers.push({
+      value,
+      storage: storageOf(v.dtype, f16),
+      access,
+      vector: options.vector?.has(value) ?? false,
+    });
   };
   for (const v of b.loads) if (!b.stores.has(v)) add(v, 'read');
   for (const v of b.stores) add(v, 'read_write');

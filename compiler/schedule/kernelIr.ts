@@ -26,12 +26,21 @@ export type KExpr = { readonly type: KType; readonly depth: number } & (
   | { readonly k: 'unary'; readonly fn: UnaryFn; readonly a: KExpr }
   | { readonly k: 'binary'; readonly fn: BinaryFn; readonly a: KExpr; readonly b: KExpr }
   | { readonly k: 'int'; readonly fn: IntFn; readonly a: KExpr; readonly b: KExpr }
-  | { readonly k: 'floor'; readonly fn: 'floordiv' | 'floormod'; readonly a: KExpr; readonly b: KExpr }
+  | {
+      readonly k: 'floor';
+      readonly fn: 'floordiv' | 'floormod';
+      readonly a: KExpr;
+      readonly b: KExpr;
+    }
   | { readonly k: 'select'; readonly cond: KExpr; readonly then: KExpr; readonly else: KExpr }
   /** Conversion between the four types. */
   | { readonly k: 'convert'; readonly a: KExpr }
   /** Wraps an integer to `bits` bits, or rounds an f32 to f16 or bf16. */
-  | { readonly k: 'narrow'; readonly to: 'i8' | 'u8' | 'i16' | 'u16' | 'f16' | 'bf16'; readonly a: KExpr }
+  | {
+      readonly k: 'narrow';
+      readonly to: 'i8' | 'u8' | 'i16' | 'u16' | 'f16' | 'bf16';
+      readonly a: KExpr;
+    }
   /** lo <= a < hi */
   | { readonly k: 'within'; readonly a: KExpr; readonly lo: KExpr; readonly hi: KExpr }
   | { readonly k: 'all'; readonly terms: readonly KExpr[] }
@@ -41,14 +50,48 @@ export type KExpr = { readonly type: KType; readonly depth: number } & (
 
 export type Stmt =
   | { readonly s: 'let'; readonly name: string; readonly expr: KExpr; readonly note?: string }
-  | { readonly s: 'load'; readonly name: string; readonly type: KType; readonly buffer: ValueId; readonly index: KExpr; readonly linear: IndexExpr }
-  | { readonly s: 'loadVec'; readonly name: string; readonly type: KType; readonly buffer: ValueId; readonly index: KExpr; readonly linear: IndexExpr }
+  | {
+      readonly s: 'load';
+      readonly name: string;
+      readonly type: KType;
+      readonly buffer: ValueId;
+      readonly index: KExpr;
+      readonly linear: IndexExpr;
+    }
+  | {
+      readonly s: 'loadVec';
+      readonly name: string;
+      readonly type: KType;
+      readonly buffer: ValueId;
+      readonly index: KExpr;
+      readonly linear: IndexExpr;
+    }
   | { readonly s: 'var'; readonly name: string; readonly type: KType; readonly init: KExpr }
   | { readonly s: 'set'; readonly name: string; readonly expr: KExpr }
-  | { readonly s: 'for'; readonly name: string; readonly from: KExpr; readonly to: KExpr; readonly step: number | KExpr; readonly trips: IndexExpr; readonly body: Stmt[] }
+  | {
+      readonly s: 'for';
+      readonly name: string;
+      readonly from: KExpr;
+      readonly to: KExpr;
+      readonly step: number | KExpr;
+      readonly trips: IndexExpr;
+      readonly body: Stmt[];
+    }
   | { readonly s: 'if'; readonly cond: KExpr; readonly then: Stmt[]; readonly else: Stmt[] }
-  | { readonly s: 'store'; readonly buffer: ValueId; readonly index: KExpr; readonly value: KExpr; readonly linear: IndexExpr }
-  | { readonly s: 'storeVec'; readonly buffer: ValueId; readonly index: KExpr; readonly values: readonly KExpr[]; readonly linear: IndexExpr }
+  | {
+      readonly s: 'store';
+      readonly buffer: ValueId;
+      readonly index: KExpr;
+      readonly value: KExpr;
+      readonly linear: IndexExpr;
+    }
+  | {
+      readonly s: 'storeVec';
+      readonly buffer: ValueId;
+      readonly index: KExpr;
+      readonly values: readonly KExpr[];
+      readonly linear: IndexExpr;
+    }
   | { readonly s: 'setShared'; readonly name: string; readonly index: KExpr; readonly value: KExpr }
   | { readonly s: 'barrier' }
   /** Returns when index >= end; never before a barrier. */
@@ -86,8 +129,11 @@ export interface KernelIr {
 // Printing
 
 export function printKernel(k: KernelIr): string {
-  const lines: string[] = [`kernel ${k.name} workgroup ${k.workgroup.join('x')} grid ${printIndex(k.workgroups)}`];
-  for (const b of k.buffers) lines.push(`  buffer ${b.value}: ${b.vector ? `vec4<${b.storage}>` : b.storage} ${b.access}`);
+  const lines: string[] = [
+    `kernel ${k.name} workgroup ${k.workgroup.join('x')} grid ${printIndex(k.workgroups)}`,
+  ];
+  for (const b of k.buffers)
+    lines.push(`  buffer ${b.value}: ${b.vector ? `vec4<${b.storage}>` : b.storage} ${b.access}`);
   for (const s of k.shared) lines.push(`  shared ${s.name}: ${s.type}[${s.length}]`);
   printStmts(k.body, '  ', lines);
   return lines.join('\n');
@@ -112,7 +158,9 @@ function printStmts(stmts: readonly Stmt[], pad: string, out: string[]): void {
         out.push(`${pad}${s.name} = ${printK(s.expr)}`);
         break;
       case 'for':
-        out.push(`${pad}for ${s.name} in ${printK(s.from)} .. ${printK(s.to)} step ${typeof s.step === 'number' ? s.step : printK(s.step)}`);
+        out.push(
+          `${pad}for ${s.name} in ${printK(s.from)} .. ${printK(s.to)} step ${typeof s.step === 'number' ? s.step : printK(s.step)}`,
+        );
         printStmts(s.body, pad + '  ', out);
         break;
       case 'if':
@@ -127,7 +175,9 @@ function printStmts(stmts: readonly Stmt[], pad: string, out: string[]): void {
         out.push(`${pad}${s.buffer}[${printK(s.index)}] = ${printK(s.value)}`);
         break;
       case 'storeVec':
-        out.push(`${pad}${s.buffer}[4 * ${printK(s.index)} ..] = (${s.values.map(printK).join(', ')})`);
+        out.push(
+          `${pad}${s.buffer}[4 * ${printK(s.index)} ..] = (${s.values.map(printK).join(', ')})`,
+        );
         break;
       case 'setShared':
         out.push(`${pad}${s.name}[${printK(s.index)}] = ${printK(s.value)}`);

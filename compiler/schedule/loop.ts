@@ -25,7 +25,9 @@ export interface LoopPlan {
 export interface LoopParams {
   readonly workgroup: number;
   /** Elements per invocation: of the flattened space, or per dim of it. */
-  readonly tile: { readonly kind: 'linear'; readonly size: number } | { readonly kind: 'dims'; readonly sizes: readonly number[] };
+  readonly tile:
+    | { readonly kind: 'linear'; readonly size: number }
+    | { readonly kind: 'dims'; readonly sizes: readonly number[] };
   readonly unroll: number;
 }
 
@@ -44,7 +46,11 @@ export function planLoop(group: GroupSpec): LoopPlan | undefined {
   let most = -1;
   for (const m of group.members) {
     if (!outputs.includes(m.value)) continue;
-    const n = m.dims.reduce((p, d) => p * Math.max(1, I.constOf(d.extent) ?? I.evaluate(d.extent, (s) => program.dims.get(s))), 1);
+    const n = m.dims.reduce(
+      (p, d) =>
+        p * Math.max(1, I.constOf(d.extent) ?? I.evaluate(d.extent, (s) => program.dims.get(s))),
+      1,
+    );
     if (n >= most) {
       most = n;
       primary = m.value;
@@ -72,9 +78,11 @@ export function planLoop(group: GroupSpec): LoopPlan | undefined {
     const points = reached.get(m.value) ?? [];
     let point = points.find((p) => isBijection(p, shape, vars, space));
     // A sibling that the primary doesn't need: element for element, when the shapes agree.
-    const aligned = shape.length === space.length && shape.every((d, i) => I.same(d, space[i] ?? I.num(-1)));
+    const aligned =
+      shape.length === space.length && shape.every((d, i) => I.same(d, space[i] ?? I.num(-1)));
     if (!point && aligned) point = vars;
-    if (!point && I.same(I.product(shape), I.product(space))) point = I.delinearise(I.linearise(vars, space), shape);
+    if (!point && I.same(I.product(shape), I.product(space)))
+      point = I.delinearise(I.linearise(vars, space), shape);
     if (!point) return undefined;
     stores.push({ value: m.value, point });
     trace.value(m.value, point);
@@ -83,7 +91,13 @@ export function planLoop(group: GroupSpec): LoopPlan | undefined {
 }
 
 /** Builds the kernel. */
-export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params: LoopParams, options: BuilderOptions): { ir: KernelIr; builder: Builder } {
+export function buildLoop(
+  name: string,
+  group: GroupSpec,
+  plan: LoopPlan,
+  params: LoopParams,
+  options: BuilderOptions,
+): { ir: KernelIr; builder: Builder } {
   const b = new Builder(group.program, group.members, { ...options, unroll: params.unroll });
   const total = I.product(plan.space);
   const { tile } = params;
@@ -128,7 +142,15 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
       inside.push(
         terms.length === 0
           ? undefined
-          : { cond: { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) }, key: keys.join(', ') },
+          : {
+              cond: {
+                k: 'all',
+                terms,
+                type: 'bool',
+                depth: Math.max(...terms.map((t) => t.depth)),
+              },
+              key: keys.join(', '),
+            },
       );
     }
   }
@@ -136,11 +158,16 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
   for (const s of plan.stores) {
     const at = points.map((p) => {
       const env = new Map(names.map((v, i) => [v.key, p[i] ?? I.num(0)]));
-      return s.point.map((e) => I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)));
+      return s.point.map((e) =>
+        I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)),
+      );
     });
     const values = b.valueMany(s.value, at);
     // Points under one condition are stored together: neighbours among them as vectors.
-    const batches = new Map<string, { cond: KExpr | undefined; points: Point[]; values: KExpr[] }>();
+    const batches = new Map<
+      string,
+      { cond: KExpr | undefined; points: Point[]; values: KExpr[] }
+    >();
     values.forEach((value, i) => {
       const at1 = at[i] ?? [];
       const guard = inside[i];
@@ -156,7 +183,10 @@ export function buildLoop(name: string, group: GroupSpec, plan: LoopPlan, params
       else store();
     }
   }
-  return { ir: finishKernel(name, b, params.workgroup, I.ceilDiv(threads, params.workgroup), options), builder: b };
+  return {
+    ir: finishKernel(name, b, params.workgroup, I.ceilDiv(threads, params.workgroup), options),
+    builder: b,
+  };
 }
 
 function less(b: Builder, a: IndexExpr, n: IndexExpr): KExpr {

@@ -39,7 +39,10 @@ export interface Placement {
   readonly placed: ReadonlyMap<ValueId, Placed>;
 }
 
-export type PlacementFault = { readonly value: ValueId; readonly reason: 'reduces-over-rows' | 'not-row-wise' };
+export type PlacementFault = {
+  readonly value: ValueId;
+  readonly reason: 'reduces-over-rows' | 'not-row-wise';
+};
 
 class Solver {
   private next = 0;
@@ -100,20 +103,45 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
     });
   }
 
+  // Siblings of the anchor by an operand that both read: element for element along the row.
+  const operands = operandsOf(anchor, rowVars, solver);
+  for (const m of group.members) {
+    if (placed.has(m.value) || m.monoid || !group.outputs.includes(m.value)) continue;
+    const loads: { index: readonly IndexExpr[]; of: Placed }[] = [];
+    visitLoads(m.body, (l) => {
+      const of = operands.get(l.value);
+      if (of && !hasDyn(l.index)) loads.push({ index: l.index, of });
+    });
+    const r = loads.length > 0 ? solve(m, loads, rowNames, solver) : undefined;
+    if (r && !('reason' in r)) placed.set(m.value, r);
+  }
+
   // Siblings that nothing placed reads, and their own consumers.
   for (const m of group.members) {
     if (placed.has(m.value)) continue;
     if (!m.monoid && !group.outputs.includes(m.value)) continue;
     if (!sameShape(extents(m), rows)) {
-      const like = [...placed.values()].find((q) => q.free.length > 0 && sameShape(extents(q.compute), extents(m)));
+      const like = [...placed.values()].find(
+        (q) => q.free.length > 0 && sameShape(extents(q.compute), extents(m)),
+      );
       if (!like || m.monoid) return { value: m.value, reason: 'not-row-wise' };
       placed.set(m.value, { compute: m, point: aligned(extents(m), like), free: like.free });
       continue;
     }
-    if (m.monoid && !I.same(I.product(m.reduce.map((r) => r.extent)), I.product(anchor.reduce.map((r) => r.extent)))) {
+    if (
+      m.monoid &&
+      !I.same(
+        I.product(m.reduce.map((r) => r.extent)),
+        I.product(anchor.reduce.map((r) => r.extent)),
+      )
+    ) {
       return { value: m.value, reason: 'not-row-wise' };
     }
-    placed.set(m.value, { compute: m, point: aligned(extents(m), { compute: anchor, point: rowVars }), free: [] });
+    placed.set(m.value, {
+      compute: m,
+      point: aligned(extents(m), { compute: anchor, point: rowVars }),
+      free: [],
+    });
     for (const c of group.members) {
       if (placed.has(c.value)) continue;
       const loads: { index: readonly IndexExpr[]; of: Placed }[] = [];
@@ -130,6 +158,28 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
   return { anchor, rows, rowVars, placed };
 }
 
+/** Where in its operands the anchor reads, for the row p and positions along it. */
+function operandsOf(
+  anchor: Compute,
+  rowVars: readonly IndexExpr[],
+  solver: Solver,
+): Map<ValueId, Placed> {
+  const env = new Map<string, IndexExpr>();
+  anchor.dims.forEach((d, i) => env.set(d.name, rowVars[i] ?? I.num(0)));
+  const free: FreeVar[] = [];
+  for (const d of anchor.reduce) {
+    const f = solver.fresh(d.extent);
+    free.push(f.free);
+    env.set(d.name, f.v);
+  }
+  const out = new Map<ValueId, Placed>();
+  visitLoads(anchor.body, (l) => {
+    if (out.has(l.value) || hasDyn(l.index)) return;
+    out.set(l.value, { compute: anchor, point: substPoint(l.index, env), free });
+  });
+  return out;
+}
+
 /** Equal but for dims of size 1. */
 function sameShape(a: readonly IndexExpr[], b: readonly IndexExpr[]): boolean {
   const x = a.filter((d) => !I.isConst(d, 1));
@@ -138,14 +188,24 @@ function sameShape(a: readonly IndexExpr[], b: readonly IndexExpr[]): boolean {
 }
 
 /** The point of a value of the same shape, carried over to a shape with its dims of size 1 elsewhere. */
-function aligned(shape: readonly IndexExpr[], like: { readonly compute: Compute; readonly point: Point }): Point {
-  const positions = like.point.filter((_, i) => !I.isConst(like.compute.dims[i]?.extent ?? I.num(1), 1));
+function aligned(
+  shape: readonly IndexExpr[],
+  like: { readonly compute: Compute; readonly point: Point },
+): Point {
+  const positions = like.point.filter(
+    (_, i) => !I.isConst(like.compute.dims[i]?.extent ?? I.num(1), 1),
+  );
   let next = 0;
   return shape.map((d) => (I.isConst(d, 1) ? I.num(0) : (positions[next++] ?? I.num(0))));
 }
 
 /** Expresses the dims of `m` by row and free variables so that its reads of placed values meet their points. */
-function solve(m: Compute, loads: readonly { index: readonly IndexExpr[]; of: Placed }[], rowNames: ReadonlySet<string>, solver: Solver): Placed | PlacementFault {
+function solve(
+  m: Compute,
+  loads: readonly { index: readonly IndexExpr[]; of: Placed }[],
+  rowNames: ReadonlySet<string>,
+  solver: Solver,
+): Placed | PlacementFault {
   const parallel = new Map(m.dims.map((d) => [d.name, d.extent]));
   const reduce = new Map(m.reduce.map((d) => [d.name, d.extent]));
   const env = new Map<string, IndexExpr>();
@@ -186,7 +246,8 @@ function solve(m: Compute, loads: readonly { index: readonly IndexExpr[]; of: Pl
       env.set(atom.name, own(target));
       return undefined;
     }
-    const inner = atom && (atom.kind === 'floordiv' || atom.kind === 'mod') ? single(atom.a) : undefined;
+    const inner =
+      atom && (atom.kind === 'floordiv' || atom.kind === 'mod') ? single(atom.a) : undefined;
     if (atom && inner?.kind === 'var' && (atom.kind === 'floordiv' || atom.kind === 'mod')) {
       if (env.has(inner.name)) return undefined;
       if (reduce.has(inner.name)) return 'reduces-over-rows';
@@ -249,7 +310,9 @@ function order(point: Point, free: readonly FreeVar[]): FreeVar[] {
 
 function single(e: IndexExpr): Atom | undefined {
   const t = e.terms[0];
-  return e.c === 0 && e.terms.length === 1 && t?.coef === 1 && t.factors.length === 1 ? t.factors[0] : undefined;
+  return e.c === 0 && e.terms.length === 1 && t?.coef === 1 && t.factors.length === 1
+    ? t.factors[0]
+    : undefined;
 }
 
 /** The variables of `a*x + b*y + … + z` when a, b… are the products of the extents that follow. */
@@ -261,10 +324,11 @@ function mixedRadix(e: IndexExpr): { name: string; extent: IndexExpr }[] | undef
     const v = vars[0];
     if (vars.length !== 1 || v?.kind !== 'var') return undefined;
     let coef = I.num(t.coef);
-    for (const f of t.factors) if (f !== v) {
-      if (f.kind !== 'sym') return undefined;
-      coef = I.mul(coef, I.sym(f.name));
-    }
+    for (const f of t.factors)
+      if (f !== v) {
+        if (f.kind !== 'sym') return undefined;
+        coef = I.mul(coef, I.sym(f.name));
+      }
     terms.push({ v: { name: v.name, extent: v.extent }, coef });
   }
   const out: { name: string; extent: IndexExpr }[] = [];

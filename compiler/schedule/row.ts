@@ -6,39 +6,92 @@
  * that fit in registers (`unrolled` per invocation) are evaluated once and kept for all stages.
  * Short rows share a workgroup; with one invocation a row there are no barriers at all.
  *
+ * Vocabulary
+ *  - *row vector*: a member with a value per position in the row.
+ *  - *cached* row vector: kept in workgroup memory, because invocations other than the one that
+ *    computed an element need it: what makes attention one kernel (scores, then weights, are row
+ *    vectors; the product with the values sums over all of them).
+ *  - *block*: rows that the same invocations work on together, so that what doesn't depend on the
+ *    row (keys and values, a weight matrix) is loaded once for all of them.
+ *
  * A barrier must be reached by all, so rows beyond the end run along and store nothing.
  */
 import type { Compute } from '../ir/compute';
+import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
-import { type Accumulator, Builder, type BuilderOptions, identity, lit, type Point } from './builder';
+import {
+  type Accumulator,
+  Builder,
+  type BuilderOptions,
+  identity,
+  ktype,
+  lit,
+  type Point,
+} from './builder';
 import { finishKernel } from './grid';
-import { type GroupSpec, substPoint } from './group';
-import type { KernelIr, KExpr } from './kernelIr';
+import { type GroupSpec, substPoint, visitLoads } from './group';
+import type { KernelIr, KExpr, KType } from './kernelIr';
 import type { Placed, Placement } from './placement';
 
 export interface RowParams {
   /** Invocations a row: a power of two. */
   readonly threads: number;
-  /** Rows a workgroup. */
+  /** Rows a workgroup has side by side. */
   readonly rows: number;
-  /** Neighbouring elements an invocation takes at a time: 4 where accesses are to be vectors. */
-  readonly vector: 1 | 4;
+  /** Rows that the same invocations work on together. */
+  readonly block: number;
   /** Elements an invocation keeps in registers; 0: a loop instead. */
   readonly unrolled: number;
+  /** Row vectors kept in workgroup memory, in program order. */
+  readonly cached: readonly ValueId[];
 }
 
-export function buildRow(name: string, group: GroupSpec, placement: Placement, params: RowParams, options: BuilderOptions): { ir: KernelIr; builder: Builder } {
+/** Positions that are evaluated together when a row vector is filled, to share what depends on the row only. */
+const FILL_BATCH = 4;
+
+export function buildRow(
+  name: string,
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+  options: BuilderOptions,
+): { ir: KernelIr; builder: Builder } {
   const b = new Builder(group.program, group.members, { ...options, unroll: 1 });
   return new RowKernel(name, group, placement, params, options, b).build();
+}
+
+/**
+ * The row vectors that other invocations need: those that a reduction inside the row reads along its
+ * own reduction dims, and results of such reductions that later stages read again.
+ */
+export function rowVectorsToCache(group: GroupSpec, placement: Placement): ValueId[] {
+  const inside = (v: ValueId): boolean => (placement.placed.get(v)?.free.length ?? 0) > 0;
+  const out = new Set<ValueId>();
+  const members = new Map(group.members.map((m) => [m.value, m]));
+  for (const m of group.members) {
+    const heavy = m.monoid !== undefined && inside(m.value);
+    visitLoads(m.body, (l) => {
+      const of = members.get(l.value);
+      if (!of || !inside(l.value)) return;
+      // Summed over within the row; or itself a sum, too dear to be computed once per stage.
+      if (heavy || of.monoid) out.add(l.value);
+    });
+  }
+  return group.members.filter((m) => out.has(m.value)).map((m) => m.value);
+}
+
+interface Position {
+  readonly at: IndexExpr;
+  readonly inside: KExpr | undefined;
 }
 
 class RowKernel {
   private readonly lane: IndexExpr;
   private readonly slot: KExpr;
-  private readonly inRow: KExpr;
   private readonly rowsTotal: IndexExpr;
-  private readonly rowEnv = new Map<string, IndexExpr>();
+  /** Per row of the block: where its row variables are, and whether the row exists. */
+  private readonly rows: { readonly env: Map<string, IndexExpr>; readonly exists: KExpr }[] = [];
 
   constructor(
     private readonly name: string,
@@ -48,7 +101,7 @@ class RowKernel {
     private readonly options: BuilderOptions,
     private readonly b: Builder,
   ) {
-    const { threads, rows } = params;
+    const { threads, rows, block } = params;
     const wg = b.ref('wg', 'i32', 0);
     const lid = b.ref('lid', 'i32', 0);
     this.rowsTotal = I.product(placement.rows);
@@ -57,165 +110,377 @@ class RowKernel {
       const within = threads === 1 ? lid : b.int('idiv', lid, lit(threads, 'i32'));
       row = b.int('iadd', b.int('imul', wg, lit(rows, 'i32')), within);
     }
-    const rowVar = b.bindVar('row', this.rowsTotal, row);
-    const lane = threads === 1 ? lit(0, 'i32') : rows === 1 ? lid : b.int('imod', lid, lit(threads, 'i32'));
+    const blocks = I.ceilDiv(this.rowsTotal, block);
+    const rowVar = b.bindVar('row', blocks, row);
+    const lane =
+      threads === 1 ? lit(0, 'i32') : rows === 1 ? lid : b.int('imod', lid, lit(threads, 'i32'));
     this.lane = threads === 1 ? I.num(0) : b.bindVar('lane', I.num(threads), lane);
     this.slot = lid;
     const end = b.index(this.rowsTotal);
-    this.inRow = { k: 'binary', fn: 'lt', a: b.index(rowVar), b: end, type: 'bool', depth: 0 };
-    I.delinearise(rowVar, placement.rows).forEach((e, i) => this.rowEnv.set(`p${i}`, e));
+    for (let k = 0; k < block; k++) {
+      const at = I.add(I.mul(rowVar, block), k);
+      const env = new Map<string, IndexExpr>();
+      I.delinearise(at, placement.rows).forEach((e, i) => env.set(`p${i}`, e));
+      const exists: KExpr = {
+        k: 'binary',
+        fn: 'lt',
+        a: b.index(at),
+        b: end,
+        type: 'bool',
+        depth: 0,
+      };
+      this.rows.push({ env, exists });
+    }
+    if (threads === 1) b.exitUnless(rowVar, blocks);
   }
 
   build(): { ir: KernelIr; builder: Builder } {
     const { b, group, placement, params } = this;
-    if (params.threads === 1) {
-      const row = I.loopVar('row', this.rowsTotal);
-      b.exitUnless(row, this.rowsTotal);
-    }
+    const cached = new Set(params.cached);
     for (const m of group.members) {
       const p = placement.placed.get(m.value);
-      if (m.monoid && p && p.free.length === 0) this.reduction(m, p);
+      if (!p) continue;
+      if (cached.has(m.value)) this.fill(m, p);
+      else if (m.monoid && p.free.length === 0) this.reduction(m, p);
     }
     for (const v of group.outputs) {
       const p = placement.placed.get(v);
       if (!p) throw new Error(`output ${v} has no place`);
       this.output(v, p);
     }
-    const workgroups = I.ceilDiv(this.rowsTotal, params.rows);
-    return { ir: finishKernel(this.name, b, params.threads * params.rows, workgroups, this.options), builder: b };
+    const workgroups = I.ceilDiv(this.rowsTotal, params.rows * params.block);
+    const ir = finishKernel(this.name, b, params.threads * params.rows, workgroups, this.options);
+    return { ir, builder: b };
   }
 
-  /** Calls `f` with the positions in [0, extent) that are this invocation's, some at a time. */
-  private elements(extent: IndexExpr, f: (positions: readonly { at: IndexExpr; inside: KExpr | undefined }[]) => void): void {
+  /** Calls `f` with the positions in [0, extent) that are this invocation's, `batch` at a time. */
+  private elements(
+    extent: IndexExpr,
+    batch: number,
+    f: (positions: readonly Position[]) => void,
+  ): void {
     const { b, params } = this;
-    const { threads, vector, unrolled } = params;
-    const chunk = threads * vector;
+    const { threads, unrolled } = params;
+    const chunk = threads * batch;
     const exact = I.exactDiv(extent, chunk) !== undefined;
-    const at = (round: IndexExpr): { at: IndexExpr; inside: KExpr | undefined }[] => {
-      const out: { at: IndexExpr; inside: KExpr | undefined }[] = [];
-      for (let l = 0; l < vector; l++) {
-        const e = I.add(I.add(I.mul(round, chunk), I.mul(this.lane, vector)), l);
-        const x = b.index(e);
-        const n = b.index(extent);
-        out.push({ at: e, inside: exact ? undefined : { k: 'binary', fn: 'lt', a: x, b: n, type: 'bool', depth: Math.max(x.depth, n.depth) } });
-      }
-      return out;
+    const at = (round: IndexExpr, lane: number): Position => {
+      const e = I.add(I.add(I.mul(round, chunk), this.lane), lane * threads);
+      const x = b.index(e);
+      const n = b.index(extent);
+      const depth = Math.max(x.depth, n.depth);
+      return {
+        at: e,
+        inside: exact ? undefined : { k: 'binary', fn: 'lt', a: x, b: n, type: 'bool', depth },
+      };
     };
     const n = I.constOf(extent);
-    if (unrolled > 0 && n !== undefined && Math.ceil(n / chunk) * vector <= unrolled) {
-      const all: { at: IndexExpr; inside: KExpr | undefined }[] = [];
-      for (let i = 0; i < Math.ceil(n / chunk); i++) all.push(...at(I.num(i)));
-      f(all);
+    if (batch === 1 && unrolled > 0 && n !== undefined && Math.ceil(n / threads) <= unrolled) {
+      f(Array.from({ length: Math.ceil(n / threads) }, (_, i) => at(I.num(i), 0)));
       return;
     }
-    b.loop('e', I.ceilDiv(extent, chunk), (i) => f(at(i)));
+    b.loop('e', I.ceilDiv(extent, chunk), (i) => {
+      f(Array.from({ length: batch }, (_, lane) => at(i, lane)));
+    });
   }
+
+  private pointsOf(p: Placed, position: IndexExpr): Point[] {
+    const over = I.delinearise(
+      position,
+      p.free.map((f) => f.extent),
+    );
+    return this.rows.map((row) => {
+      const env = new Map(row.env);
+      p.free.forEach((f, i) => env.set(f.name, over[i] ?? I.num(0)));
+      return substPoint(p.point, env);
+    });
+  }
+
+  // -- Reductions of the row ----------------------------------------------------------------------
 
   private reduction(c: Compute, p: Placed): void {
     const { b, params } = this;
     const monoid = c.monoid;
     if (!monoid) return;
-    const point = substPoint(p.point, this.rowEnv);
+    const points = this.rows.map((row) => substPoint(p.point, row.env));
     const over = c.reduce.map((r) => r.extent);
     const name = this.group.program.values.get(c.value)?.name ?? c.value;
-    const acc = b.accumulator(c, monoid, name);
-    this.elements(I.product(over), (positions) => {
+    const accs = points.map(() => b.accumulator(c, monoid, name));
+    const arg = monoid.kind === 'argmax' || monoid.kind === 'argmin';
+    this.elements(I.product(over), 1, (positions) => {
       for (const e of positions) {
-        const [body] = b.bodies(c, [point], I.delinearise(e.at, over));
-        if (!body) continue;
-        const arg = monoid.kind === 'argmax' || monoid.kind === 'argmin';
-        // Positions beyond the row contribute the identity.
-        if (e.inside && arg) b.guarded(e.inside, () => b.accumulate(acc, monoid, body, () => b.index(e.at)));
-        else if (e.inside) {
-          const id = identity(monoid, body.type);
-          b.accumulate(acc, monoid, { k: 'select', cond: e.inside, then: body, else: id, type: body.type, depth: Math.max(body.depth, e.inside.depth) }, () => b.index(e.at));
-        } else b.accumulate(acc, monoid, body, () => b.index(e.at));
+        const bodies = b.bodies(c, points, I.delinearise(e.at, over));
+        bodies.forEach((body, i) => {
+          const acc = accs[i];
+          if (!acc) return;
+          const position = (): KExpr => b.index(e.at);
+          // Positions beyond the row contribute the identity.
+          if (e.inside && arg) b.guarded(e.inside, () => b.accumulate(acc, monoid, body, position));
+          else if (e.inside) {
+            const none = identity(monoid, body.type);
+            const depth = Math.max(body.depth, e.inside.depth);
+            const x: KExpr = {
+              k: 'select',
+              cond: e.inside,
+              then: body,
+              else: none,
+              type: body.type,
+              depth,
+            };
+            b.accumulate(acc, monoid, x, position);
+          } else b.accumulate(acc, monoid, body, position);
+        });
       }
     });
-    const total = params.threads === 1 ? acc : this.tree(c, acc);
-    b.define(c.value, point, b.finish(c, total));
+    if (params.threads > 1) this.tree(c, accs);
+    points.forEach((point, i) => {
+      const acc = accs[i];
+      if (acc) b.define(c.value, point, b.finish(c, acc));
+    });
   }
 
-  /** Combines the invocations' partial results: a tree in workgroup memory. */
-  private tree(c: Compute, acc: Accumulator): Accumulator {
+  /** Combines the invocations' partial results: a tree in workgroup memory, for all rows of the block at once. */
+  private tree(c: Compute, accs: readonly Accumulator[]): void {
     const { b, params } = this;
     const monoid = c.monoid;
-    if (!monoid) return acc;
+    const first = accs[0];
+    if (!monoid || !first) return;
     const size = params.threads * params.rows;
-    const values = this.scratch(acc.value.type, size);
-    const places = acc.at ? this.scratch('i32', size) : undefined;
+    const values = this.scratch(first.value.type, size * params.block);
+    const places = first.at ? this.scratch('i32', size * params.block, 'places') : undefined;
+    const cell = (index: KExpr, k: number): KExpr =>
+      k === 0 ? index : b.int('iadd', index, lit(k * size, 'i32'));
     const put = (): void => {
-      b.emit({ s: 'setShared', name: values, index: this.slot, value: acc.value });
-      if (places && acc.at) b.emit({ s: 'setShared', name: places, index: this.slot, value: acc.at });
+      accs.forEach((acc, k) => {
+        const index = cell(this.slot, k);
+        b.emit({ s: 'setShared', name: values, index, value: acc.value });
+        if (places && acc.at) b.emit({ s: 'setShared', name: places, index, value: acc.at });
+      });
     };
     b.emit({ s: 'barrier' });
     put();
     const lane = b.index(this.lane);
     for (let half = params.threads >> 1; half >= 1; half >>= 1) {
       b.emit({ s: 'barrier' });
-      const cond: KExpr = { k: 'binary', fn: 'lt', a: lane, b: lit(half, 'i32'), type: 'bool', depth: 0 };
+      const cond: KExpr = {
+        k: 'binary',
+        fn: 'lt',
+        a: lane,
+        b: lit(half, 'i32'),
+        type: 'bool',
+        depth: 0,
+      };
       b.guarded(cond, () => {
         const other = b.int('iadd', this.slot, lit(half, 'i32'));
-        b.combine(acc, monoid, {
-          value: this.shared(values, acc.value.type, other),
-          ...(places ? { at: this.shared(places, 'i32', other) } : {}),
+        accs.forEach((acc, k) => {
+          b.combine(acc, monoid, {
+            value: this.shared(values, acc.value.type, cell(other, k)),
+            ...(places ? { at: this.shared(places, 'i32', cell(other, k)) } : {}),
+          });
         });
         put();
       });
     }
     b.emit({ s: 'barrier' });
-    const first = params.rows === 1 ? lit(0, 'i32') : b.int('isub', this.slot, lane);
-    b.set(acc.value, this.shared(values, acc.value.type, first));
-    if (places && acc.at) b.set(acc.at, this.shared(places, 'i32', first));
-    return acc;
+    const root = params.rows === 1 ? lit(0, 'i32') : b.int('isub', this.slot, lane);
+    accs.forEach((acc, k) => {
+      b.set(acc.value, this.shared(values, acc.value.type, cell(root, k)));
+      if (places && acc.at) b.set(acc.at, this.shared(places, 'i32', cell(root, k)));
+    });
   }
 
   /** One array per type serves all the reductions of the kernel, which come one after the other. */
-  private scratch(type: KExpr['type'], length: number): string {
-    const name = `partial_${type}`;
+  private scratch(type: KType, length: number, purpose = 'partial'): string {
+    const name = `${purpose}_${type}`;
     if (!this.b.shared.some((s) => s.name === name)) this.b.shared.push({ name, type, length });
     return name;
   }
 
-  private shared(name: string, type: KExpr['type'], index: KExpr): KExpr {
-    return { k: 'shared', name, index, type, depth: this.b.depth };
+  private shared(name: string, type: KType, index: KExpr): KExpr {
+    return { k: 'shared', name, index, type, depth: Math.max(this.b.depth, index.depth) };
   }
+
+  // -- Row vectors in workgroup memory ------------------------------------------------------------
+
+  /** Arrays of cached row vectors, by value. */
+  private readonly arrays = new Map<ValueId, string>();
+
+  private fill(m: Compute, p: Placed): void {
+    const { b, params } = this;
+    const extent = I.product(p.free.map((f) => f.extent));
+    const length = I.constOf(extent);
+    if (length === undefined) throw new Error('a row vector of unknown length');
+    const type = ktype(m.dtype);
+    const replaced = this.replaceable(m, length, type);
+    const name =
+      replaced?.name ?? b.fresh(`row_${this.group.program.values.get(m.value)?.name ?? 'v'}`);
+    if (!replaced) {
+      const perRow = params.rows * params.block;
+      b.shared.push({ name, type, length: length * perRow });
+    }
+    this.elements(extent, m.monoid ? FILL_BATCH : 1, (positions) => {
+      const points = positions.flatMap((e) => this.pointsOf(p, e.at));
+      const values = b.valueMany(m.value, points);
+      let next = 0;
+      for (const e of positions) {
+        const store = (): void => {
+          for (let k = 0; k < params.block; k++) {
+            const value = values[next++];
+            if (value)
+              b.emit({ s: 'setShared', name, index: this.cellOf(b.index(e.at), k, length), value });
+          }
+        };
+        if (e.inside) b.guarded(e.inside, store);
+        else store();
+      }
+    });
+    b.emit({ s: 'barrier' });
+    if (replaced) {
+      b.rowCache.delete(replaced.value);
+      this.arrays.delete(replaced.value);
+    }
+    this.arrays.set(m.value, name);
+    b.rowCache.set(m.value, (point) => this.lookUp(p, point, name, type, length));
+  }
+
+  /** Where position `at` of row `k` of the block is in a row vector's array. */
+  private cellOf(at: KExpr, k: number, length: number): KExpr {
+    const { b, params } = this;
+    let index = at;
+    if (k > 0) index = b.int('iadd', index, lit(k * length, 'i32'));
+    if (params.rows > 1) {
+      const within = b.int('idiv', this.slot, lit(params.threads, 'i32'));
+      index = b.int('iadd', index, b.int('imul', within, lit(params.block * length, 'i32')));
+    }
+    return index;
+  }
+
+  /** A cached vector that only `m` still reads, each element by the invocation that replaces it: its array serves on. */
+  private replaceable(
+    m: Compute,
+    length: number,
+    type: KType,
+  ): { value: ValueId; name: string } | undefined {
+    if (m.monoid) return undefined;
+    const later = this.group.members.slice(this.group.members.indexOf(m) + 1);
+    const cells = length * this.params.rows * this.params.block;
+    for (const [value, name] of this.arrays) {
+      const array = this.b.shared.find((s) => s.name === name);
+      if (!array || array.length !== cells || array.type !== type) continue;
+      if (!this.group.outputs.includes(value) && !this.dependents(value, later))
+        return { value, name };
+    }
+    return undefined;
+  }
+
+  /** Whether any of `later` reads the value, or reads through members that are not cached themselves. */
+  private dependents(value: ValueId, later: readonly Compute[]): boolean {
+    const tainted = new Set<ValueId>([value]);
+    const cached = new Set(this.params.cached);
+    let found = false;
+    for (const m of this.group.members) {
+      if (this.arrays.has(m.value) && m.value !== value) continue;
+      let reads = false;
+      visitLoads(m.body, (l) => (reads = reads || tainted.has(l.value)));
+      if (!reads) continue;
+      // A scalar of the row, or a vector with its own array, stands for what it read.
+      const p = this.placement.placed.get(m.value);
+      const inline = !m.monoid && (p?.free.length ?? 0) > 0 && !cached.has(m.value);
+      if (inline) tainted.add(m.value);
+      if (later.includes(m)) found = true;
+    }
+    return found || this.group.outputs.some((o) => tainted.has(o));
+  }
+
+  private lookUp(
+    p: Placed,
+    point: Point,
+    name: string,
+    type: KType,
+    length: number,
+  ): KExpr | undefined {
+    for (let k = 0; k < this.rows.length; k++) {
+      const row = this.rows[k];
+      if (!row) continue;
+      const captured = new Map<string, IndexExpr>();
+      const fits = p.point.every((e, i) => {
+        const wanted = point[i];
+        if (!wanted) return false;
+        const free = p.free.find((f) => f.name === e.key);
+        if (free) {
+          captured.set(free.name, wanted);
+          return true;
+        }
+        const [here] = substPoint([e], row.env);
+        return here !== undefined && here.key === wanted.key;
+      });
+      if (!fits || captured.size !== p.free.length) continue;
+      const at = I.linearise(
+        p.free.map((f) => captured.get(f.name) ?? I.num(0)),
+        p.free.map((f) => f.extent),
+      );
+      return this.shared(name, type, this.cellOf(this.b.index(at), k, length));
+    }
+    return undefined;
+  }
+
+  // -- Results ------------------------------------------------------------------------------------
 
   private output(value: string, p: Placed): void {
     const { b, params } = this;
-    const guard = (f: () => void, more?: KExpr): void => {
-      const terms = [...(params.threads === 1 ? [] : [this.inRow]), ...(more ? [more] : [])];
+    const guard = (k: number, f: () => void, more?: KExpr): void => {
+      const exists = this.rows[k]?.exists;
+      const needed = params.threads > 1 || params.block > 1;
+      const terms = [...(needed && exists ? [exists] : []), ...(more ? [more] : [])];
       const one = terms[0];
       if (!one) f();
-      else b.guarded(terms.length === 1 ? one : { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) }, f);
+      else if (terms.length === 1) b.guarded(one, f);
+      else
+        b.guarded(
+          { k: 'all', terms, type: 'bool', depth: Math.max(...terms.map((t) => t.depth)) },
+          f,
+        );
     };
     if (p.free.length === 0) {
-      const point = substPoint(p.point, this.rowEnv);
-      const e = b.value(value, point);
-      const first: KExpr | undefined = params.threads === 1 ? undefined : { k: 'binary', fn: 'eq', a: b.index(this.lane), b: lit(0, 'i32'), type: 'bool', depth: 0 };
-      guard(() => b.store(value, point, e), first);
+      this.rows.forEach((row, k) => {
+        const point = substPoint(p.point, row.env);
+        const e = b.value(value, point);
+        const first: KExpr | undefined =
+          params.threads === 1
+            ? undefined
+            : {
+                k: 'binary',
+                fn: 'eq',
+                a: b.index(this.lane),
+                b: lit(0, 'i32'),
+                type: 'bool',
+                depth: 0,
+              };
+        guard(k, () => b.store(value, point, e), first);
+      });
       return;
     }
-    const over = p.free.map((f) => f.extent);
-    this.elements(I.product(over), (positions) => {
-      const points: Point[] = positions.map((e) => {
-        const env = new Map(this.rowEnv);
-        I.delinearise(e.at, over).forEach((x, i) => {
-          const f = p.free[i];
-          if (f) env.set(f.name, x);
+    this.elements(I.product(p.free.map((f) => f.extent)), 1, (positions) => {
+      const points = positions.map((e) => this.pointsOf(p, e.at));
+      const values = b.valueMany(value, points.flat());
+      for (let k = 0; k < this.rows.length; k++) {
+        const at = points.map((list) => list[k] ?? []);
+        const mine = positions.map((_, i) => values[i * this.rows.length + k]);
+        if (positions.every((e) => e.inside === undefined)) {
+          guard(k, () =>
+            b.storeMany(
+              value,
+              at,
+              mine.flatMap((v) => v ?? []),
+            ),
+          );
+          continue;
+        }
+        positions.forEach((e, i) => {
+          const v = mine[i];
+          const point = at[i];
+          if (v && point) guard(k, () => b.store(value, point, v), e.inside);
         });
-        return substPoint(p.point, env);
-      });
-      const values = b.valueMany(value, points);
-      if (positions.every((e) => e.inside === undefined)) {
-        guard(() => b.storeMany(value, points, values));
-        return;
       }
-      positions.forEach((e, i) => {
-        const v = values[i];
-        const at = points[i];
-        if (v && at) guard(() => b.store(value, at, v), e.inside);
-      });
     });
   }
 }

@@ -18,10 +18,15 @@ import { bound, boundElements, extents, type GroupSpec, visitLoads } from './gro
 import type { KernelIr } from './kernelIr';
 import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from './loop';
 import { place, type Placement } from './placement';
-import { buildRow, type RowParams } from './row';
+import { buildRow, type RowParams, rowVectorsToCache } from './row';
 
 export type Schedule =
-  | { readonly kind: 'loop'; readonly plan: LoopPlan; readonly params: LoopParams; readonly contraction: boolean }
+  | {
+      readonly kind: 'loop';
+      readonly plan: LoopPlan;
+      readonly params: LoopParams;
+      readonly contraction: boolean;
+    }
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams };
 
 export interface Scheduled {
@@ -31,18 +36,28 @@ export interface Scheduled {
   readonly cost: number;
 }
 
-export type ScheduleResult = { readonly ok: true; readonly value: Scheduled } | { readonly ok: false; readonly verdicts: readonly Verdict[] };
+export type ScheduleResult =
+  | { readonly ok: true; readonly value: Scheduled }
+  | { readonly ok: false; readonly verdicts: readonly Verdict[] };
 
 /** A recompute of reductions is worth considering below this factor only. */
 export const REPEAT_LIMIT = 1.5;
 
-export function kernelTimeUs(f: Features, d: DeviceProfile): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
+export function kernelTimeUs(
+  f: Features,
+  d: DeviceProfile,
+): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
   const memoryUs = (f.bytesRead + f.bytesWritten) / d.bytesPerUs;
   const use = Math.min(1, Math.max(f.threads, 1) / d.saturatingThreads);
   const computeUs = f.work / (d.flopsPerUs * Math.max(use, 1e-4));
   const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
   const us = d.launchUs + body;
-  return { us, memoryUs, computeUs, bound: body < d.launchUs ? 'launch' : memoryUs >= computeUs ? 'memory' : 'compute' };
+  return {
+    us,
+    memoryUs,
+    computeUs,
+    bound: body < d.launchUs ? 'launch' : memoryUs >= computeUs ? 'memory' : 'compute',
+  };
 }
 
 /** A reduction whose operands are each shared by many of its results: matmul, convolution. */
@@ -78,7 +93,10 @@ export function contractionDims(c: Compute): { row: number; column: number } | u
 }
 
 /** The dims of the space over which the group's contraction is blocked, when its index is the space's. */
-function contractionTile(group: GroupSpec, plan: LoopPlan): { sizes: number[]; contraction: boolean } | undefined {
+function contractionTile(
+  group: GroupSpec,
+  plan: LoopPlan,
+): { sizes: number[]; contraction: boolean } | undefined {
   const main = group.members.find((m) => contractionDims(m) !== undefined);
   if (!main) return undefined;
   const dims = contractionDims(main);
@@ -104,7 +122,11 @@ function contractionTile(group: GroupSpec, plan: LoopPlan): { sizes: number[]; c
 }
 
 /** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
-function indexFromSpace(group: GroupSpec, plan: LoopPlan, c: Compute): readonly IndexExpr[] | undefined {
+function indexFromSpace(
+  group: GroupSpec,
+  plan: LoopPlan,
+  c: Compute,
+): readonly IndexExpr[] | undefined {
   const byValue = new Map(group.members.map((m) => [m.value, m]));
   const at = new Map<ValueId, readonly IndexExpr[]>();
   for (const s of plan.stores) at.set(s.value, s.point);
@@ -138,12 +160,19 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
   const builder: BuilderOptions = { f16: options.f16, draft: true };
   const consider = (schedule: Schedule, ir: KernelIr, b: Builder, reuse: number): void => {
     const features = countFeatures(group, ir, b, options.f16, reuse);
-    const bad = [...repeatVerdicts(group, features, nodes), ...limitVerdicts(features, options.device, nodes)];
+    const bad = [
+      ...repeatVerdicts(group, features, nodes),
+      ...limitVerdicts(features, options.device, nodes),
+    ];
     if (bad.length > 0) {
       for (const v of bad) if (!verdicts.some((w) => w.code === v.code)) verdicts.push(v);
       return;
     }
-    candidates.push({ schedule, features, cost: Math.round(kernelTimeUs(features, options.device).us * 1e6) });
+    candidates.push({
+      schedule,
+      features,
+      cost: Math.round(kernelTimeUs(features, options.device).us * 1e6),
+    });
   };
 
   const plan = planLoop(group);
@@ -153,17 +182,30 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
       kind: 'loop',
       plan,
       contraction: tile !== undefined,
-      params: tile ? { workgroup: 64, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 } : { workgroup: 64, tile: { kind: 'linear', size: 1 }, unroll: 1 },
+      params: tile
+        ? { workgroup: 64, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 }
+        : { workgroup: 64, tile: { kind: 'linear', size: 1 }, unroll: 1 },
     };
     // Priced untiled: a register tile only lets each load serve several products.
     const sizes = tile?.sizes.filter((t) => t > 1) ?? [];
-    const reuse = sizes.length === 0 ? 1 : sizes.reduce((p, t) => p * t, 1) / sizes.reduce((p, t) => p + t, 0);
-    const built = buildLoop('k', group, plan, { ...schedule.params, tile: { kind: 'linear', size: 1 } }, builder);
+    const reuse =
+      sizes.length === 0 ? 1 : sizes.reduce((p, t) => p * t, 1) / sizes.reduce((p, t) => p + t, 0);
+    const built = buildLoop(
+      'k',
+      group,
+      plan,
+      { ...schedule.params, tile: { kind: 'linear', size: 1 } },
+      builder,
+    );
     consider(schedule, built.ir, built.builder, Math.max(1, reuse));
   }
-  if (reductions.length > 0 && !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)) {
+  if (
+    reductions.length > 0 &&
+    !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)
+  ) {
     const r = rowSchedule(group, options);
-    if (r) {
+    if (r && 'code' in r) verdicts.push(r);
+    else if (r) {
       const built = buildRow('k', group, r.placement, r.params, builder);
       consider({ kind: 'row', ...r }, built.ir, built.builder, 1);
     }
@@ -176,18 +218,24 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
       code: 'MAP_NOT_COMPOSABLE',
       nodes,
       message: 'their results lie in index spaces that no single kernel covers element for element',
-      counterfactual: 'would fuse if both results had one shape, or one were a row-wise reduction of the other',
+      counterfactual:
+        'would fuse if both results had one shape, or one were a row-wise reduction of the other',
       confidence: 'proved',
     });
   }
   return { ok: false, verdicts };
 }
 
-function rowSchedule(group: GroupSpec, options: ScheduleOptions): { placement: Placement; params: RowParams } | undefined {
+function rowSchedule(
+  group: GroupSpec,
+  options: ScheduleOptions,
+): { placement: Placement; params: RowParams } | Verdict | undefined {
   const { program } = group;
   const reductions = group.members.filter((m) => m.monoid);
   // Rows are those of the reduction that keeps the least: the others then lie inside a row.
-  const byRows = [...reductions].sort((a, b) => boundElements(program, extents(a)) - boundElements(program, extents(b)));
+  const byRows = [...reductions].sort(
+    (a, b) => boundElements(program, extents(a)) - boundElements(program, extents(b)),
+  );
   const anchor = byRows[0];
   if (!anchor) return undefined;
   const placement = place(group, anchor);
@@ -198,27 +246,104 @@ function rowSchedule(group: GroupSpec, options: ScheduleOptions): { placement: P
     const p = placement.placed.get(o);
     const shape = p && extents(p.compute);
     if (!p || !shape) return undefined;
-    const stored = boundElements(program, placement.rows) * boundElements(program, p.free.map((f) => f.extent));
+    const stored =
+      boundElements(program, placement.rows) *
+      boundElements(
+        program,
+        p.free.map((f) => f.extent),
+      );
     if (stored !== boundElements(program, shape)) return undefined;
   }
-  return { placement, params: rowParams(group, anchor, placement, options) };
+  const params = rowParams(group, anchor, placement, options);
+  // Workgroup memory has a fixed size: a row vector must have a known length.
+  for (const v of params.cached) {
+    const open = placement.placed.get(v)?.free.find((f) => I.constOf(f.extent) === undefined);
+    if (open) return symbolicRow(group, v, I.printIndex(open.extent));
+  }
+  return { placement, params };
 }
 
-function rowParams(group: GroupSpec, anchor: Compute, placement: Placement, options: ScheduleOptions): RowParams {
+function symbolicRow(group: GroupSpec, v: ValueId, size: string): Verdict {
+  const c = group.members.find((m) => m.value === v);
+  return {
+    code: 'WORKGROUP_MEMORY',
+    nodes: c ? [...c.origin] : [],
+    limitSource: 'WGSL: arrays in workgroup memory have a size known when compiling',
+    message: `a whole row of ${group.program.values.get(v)?.name ?? 'the product'} would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
+    counterfactual: `would be considered if ${size} were a number`,
+    confidence: 'proved',
+  };
+}
+
+function rowParams(
+  group: GroupSpec,
+  anchor: Compute,
+  placement: Placement,
+  options: ScheduleOptions,
+): RowParams {
   const { program } = group;
-  const length = boundElements(program, anchor.reduce.map((r) => r.extent));
+  const { limits } = options.device;
+  const cached = rowVectorsToCache(group, placement);
+  let length = boundElements(
+    program,
+    anchor.reduce.map((r) => r.extent),
+  );
   const rows = boundElements(program, placement.rows);
-  const maxThreads = Math.min(options.device.limits.maxComputeInvocationsPerWorkgroup, options.device.limits.maxComputeWorkgroupSizeX, 256);
-  if (options.device.software) {
+  const maxThreads = Math.min(
+    limits.maxComputeInvocationsPerWorkgroup,
+    limits.maxComputeWorkgroupSizeX,
+    256,
+  );
+  if (options.device.software && cached.length === 0) {
     // Barriers are dear on a CPU: one invocation a row while there are rows enough for its lanes.
-    if (rows >= 64 || length <= 64) return { threads: 1, rows: 64, vector: 1, unrolled: 0 };
-    return { threads: 64, rows: 1, vector: 1, unrolled: 0 };
+    if (rows >= 64 || length <= 64) return { threads: 1, rows: 64, block: 1, unrolled: 0, cached };
+    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached };
+  }
+  // A reduction inside the row keeps as many invocations busy as it has results.
+  for (const p of placement.placed.values()) {
+    if (p.compute.monoid && p.free.length > 0)
+      length = Math.min(
+        length,
+        4 *
+          boundElements(
+            program,
+            p.free.map((f) => f.extent),
+          ),
+      );
   }
   let threads = 1;
   while (threads < maxThreads && threads * 4 < length) threads *= 2;
+  if (cached.length > 0) {
+    const cells = cached.reduce((n, v) => n + vectorLength(program, placement, v), 0);
+    // Without knowing yet which arrays can serve twice, half of them may be counted on.
+    let block = 4;
+    while (
+      block > 1 &&
+      (4 * block * cells) / 2 + 4 * block * threads > limits.maxComputeWorkgroupStorageSize
+    )
+      block /= 2;
+    while (block > 1 && rows < block * 8) block /= 2;
+    return {
+      threads: Math.max(threads, Math.min(32, maxThreads)),
+      rows: 1,
+      block,
+      unrolled: 0,
+      cached,
+    };
+  }
   const workgroup = Math.max(threads, Math.min(64, maxThreads));
   const chunk = Math.ceil(length / threads);
-  return { threads, rows: workgroup / threads, vector: 1, unrolled: chunk <= 16 ? chunk : 0 };
+  return {
+    threads,
+    rows: workgroup / threads,
+    block: 1,
+    unrolled: chunk <= 16 ? chunk : 0,
+    cached,
+  };
+}
+
+function vectorLength(program: GroupSpec['program'], placement: Placement, v: ValueId): number {
+  return boundElements(program, placement.placed.get(v)?.free.map((f) => f.extent) ?? []);
 }
 
 function limitVerdicts(f: Features, d: DeviceProfile, nodes: readonly string[]): Verdict[] {
@@ -283,22 +408,33 @@ function repeatVerdicts(group: GroupSpec, f: Features, nodes: readonly string[])
       unit: '× recomputed',
       limitSource: 'WebGPU has no barrier across workgroups',
       message: `every result of the ${what} is needed by invocations of other workgroups, which can't wait for each other inside one kernel; without waiting, it would be computed ${factor} times over`,
-      counterfactual: 'would fuse if what follows used each result only within the row (or tile) that computed it',
+      counterfactual:
+        'would fuse if what follows used each result only within the row (or tile) that computed it',
       confidence: 'proved',
     },
   ];
 }
 
 /** Builds the final code of a scheduled group: tiles and vectors included. */
-export function buildKernel(name: string, group: GroupSpec, schedule: Schedule, f16: boolean): KernelIr {
+export function buildKernel(
+  name: string,
+  group: GroupSpec,
+  schedule: Schedule,
+  f16: boolean,
+): KernelIr {
   switch (schedule.kind) {
     case 'loop': {
       const linear = schedule.params.tile.kind === 'linear';
       const hasReduction = group.members.some((m) => m.monoid);
-      const wide: LoopParams = linear && !hasReduction ? { ...schedule.params, tile: { kind: 'linear', size: 4 } } : schedule.params;
+      const wide: LoopParams =
+        linear && !hasReduction
+          ? { ...schedule.params, tile: { kind: 'linear', size: 4 } }
+          : schedule.params;
       const first = buildLoop(name, group, schedule.plan, wide, { f16 });
       const vector = vectorBuffers(first.builder, group);
-      return vector.size === 0 ? first.ir : buildLoop(name, group, schedule.plan, wide, { f16, vector }).ir;
+      return vector.size === 0
+        ? first.ir
+        : buildLoop(name, group, schedule.plan, wide, { f16, vector }).ir;
     }
     case 'row':
       return buildRow(name, group, schedule.placement, schedule.params, { f16 }).ir;
