@@ -154,7 +154,11 @@ export function patternOf(
   if (reductive.size > 1 && !connected(members)) return 'horizontal';
   if (reductive.size > 1) return 'composite';
   if (contractions.length > 0) return after ? 'epilogue' : 'prologue';
-  if (into && after) return 'composite';
+  // A layer norm or softmax goes on elementwise after its own reductions.
+  const goesOn = members.some(
+    (m) => !m.monoid && !before.has(m.value) && m.origin.some((o) => reductive.has(o)),
+  );
+  if (into && (after || goesOn)) return 'composite';
   return into ? 'into-reduction' : 'after-reduction';
 }
 
