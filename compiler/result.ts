@@ -156,6 +156,9 @@ export interface DeviceProfile {
   readonly flopsPerUs: number;
   /** Invocations needed to reach those rates. */
   readonly saturatingThreads: number;
+  /** What an access to workgroup memory and a barrier cost an invocation, in units of one add. */
+  readonly sharedAccessWork: number;
+  readonly barrierWork: number;
   /** Cache that a working set may stay in between kernels, bytes. */
   readonly cacheBytes: number;
   readonly limits: AdapterLimits;

@@ -22,6 +22,8 @@ export interface Answer {
   /** Of the first group with this structure: its own names. */
   readonly result: ScheduleResult;
   readonly members: readonly number[];
+  /** Whether a refusal has all its reasons. */
+  readonly thorough: boolean;
   /** Its values' places in its numbering, once somebody has asked. */
   places?: ReadonlyMap<ValueId, number>;
 }
@@ -39,16 +41,21 @@ export class ScheduleMemo {
     this.signatures = new Signatures(program);
   }
 
-  /** `stored` tells of each member, by place, whether its value must be stored. */
-  ask(members: readonly number[], stored: readonly boolean[]): Answer {
+  /**
+   * `stored` tells of each member, by place, whether its value must be stored. A refusal has all its
+   * reasons when the question is `thorough`.
+   */
+  ask(members: readonly number[], stored: readonly boolean[], thorough: boolean): Answer {
     this.counts.asked++;
     const key = this.signatures.key(members, stored);
     const known = this.answers.get(key);
-    if (known) return known;
+    if (known && (known.result.ok || known.thorough || !thorough)) return known;
     this.counts.built++;
+    const spec = specOf(this.program, members, stored);
     const answer: Answer = {
-      result: scheduleGroup(specOf(this.program, members, stored), this.options),
+      result: scheduleGroup(spec, this.options, !thorough),
       members,
+      thorough,
     };
     this.answers.set(key, answer);
     return answer;

@@ -83,7 +83,7 @@ export class Search {
     const known = this.answers[id];
     if (known) return known;
     const { members } = this.grouping.group(id);
-    const a = this.memo.ask(members, this.grouping.stored(members));
+    const a = this.memo.ask(members, this.grouping.stored(members), true);
     this.answers[id] = a;
     return a;
   }
@@ -270,7 +270,7 @@ export class Search {
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;
     if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return 0;
-    const merged = this.merged(x, y).answer.result;
+    const merged = this.merged(x, y, false).answer.result;
     if (!merged.ok) return 0;
     return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost;
   }
@@ -278,9 +278,10 @@ export class Search {
   private merged(
     x: readonly number[],
     y: readonly number[],
+    thorough: boolean,
   ): { members: readonly number[]; answer: Answer } {
     const members = union(x, y);
-    return { members, answer: this.memo.ask(members, this.grouping.stored(members)) };
+    return { members, answer: this.memo.ask(members, this.grouping.stored(members), thorough) };
   }
 
   private nodes(members: readonly number[]): NodeId[] {
@@ -318,7 +319,7 @@ export class Search {
       });
     }
     if (verdicts.length > 0) return { ok: false, gainPs: 0, verdicts };
-    const { members, answer } = this.merged(x, y);
+    const { members, answer } = this.merged(x, y, true);
     const merged = answer.result;
     if (!merged.ok)
       return { ok: false, gainPs: 0, verdicts: this.memo.translateVerdicts(answer, members) };
@@ -420,7 +421,7 @@ export class Search {
       const both = union(members, grouping.group(c).members);
       if (alone === undefined || both.length > MEMBER_LIMIT) return undefined;
       const stored = grouping.stored(both).map((s, i) => s && !copied.has(both[i] ?? -1));
-      const s = this.memo.ask(both, stored).result;
+      const s = this.memo.ask(both, stored, false).result;
       if (!s.ok) return undefined;
       gain += alone - s.value.cost;
     }

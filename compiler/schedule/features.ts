@@ -12,12 +12,16 @@ import type { IndexExpr } from '../ir/indexExpr';
 import type { Builder, Point } from './builder';
 import { bound, type GroupSpec } from './group';
 import type { KernelIr, KExpr, Stmt } from './kernelIr';
+import { REPEAT_LIMIT } from './screen';
 
 export interface Features {
   /** Arithmetic on floats (a multiply-add is two), once per execution. */
   readonly flops: number;
   /** Cost-weighted operations: transcendental functions, divisions, index arithmetic, loads and barriers included. */
   readonly work: number;
+  /** Accesses to workgroup memory, and barriers, once per invocation: dear on adapters that are CPUs. */
+  readonly sharedAccesses: number;
+  readonly barriers: number;
   readonly threads: number;
   readonly bytesRead: number;
   readonly bytesWritten: number;
@@ -63,7 +67,6 @@ export function unaryWeight(fn: string): number {
 }
 
 const LOAD_WEIGHT = 3;
-const BARRIER_WEIGHT = 40;
 
 /** `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers. */
 export function countFeatures(
@@ -77,7 +80,17 @@ export function countFeatures(
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
   const threads = at(ir.workgroups) * invocations;
-  const c = { flops: 0, work: 0, size: 0, live: 0, most: 0, reads: 0, far: 0 };
+  const c = {
+    flops: 0,
+    work: 0,
+    shared: 0,
+    barriers: 0,
+    size: 0,
+    live: 0,
+    most: 0,
+    reads: 0,
+    far: 0,
+  };
   const loadWeight = (times: number): number =>
     times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT;
   const stmts = (list: readonly Stmt[], times: number): void => {
@@ -122,10 +135,10 @@ export function countFeatures(
           for (const v of s.values) expr(v, times);
           break;
         case 'setShared':
-          c.work += times * 2;
+          c.shared += times;
           break;
         case 'barrier':
-          c.work += times * BARRIER_WEIGHT;
+          c.barriers += times;
           break;
         case 'exitUnless':
         case 'comment':
@@ -185,7 +198,7 @@ export function countFeatures(
       case 'lane':
         return;
       case 'shared':
-        c.work += times * 2;
+        c.shared += times;
         return;
     }
   };
@@ -229,11 +242,13 @@ export function countFeatures(
     for (const d of v.shape) elements *= Math.max(1, at(d));
     // The last workgroup's idle invocations don't count.
     const factor = n / (Math.ceil(elements / invocations) * invocations);
-    if (factor > 1.5) repeated.push({ value, factor: n / elements });
+    if (factor > REPEAT_LIMIT) repeated.push({ value, factor: n / elements });
   }
   return {
     flops: c.flops,
     work: c.work,
+    sharedAccesses: c.shared,
+    barriers: c.barriers,
     threads,
     bytesRead,
     bytesWritten,

@@ -18,6 +18,7 @@ import { bound, boundElements, extents, type GroupSpec, visitLoads } from './gro
 import type { KernelIr } from './kernelIr';
 import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from './loop';
 import { place, type Placement } from './placement';
+import { Screen } from './screen';
 import { buildRow, type RowParams, rowVectorsToCache } from './row';
 
 export type Schedule =
@@ -40,16 +41,14 @@ export type ScheduleResult =
   | { readonly ok: true; readonly value: Scheduled }
   | { readonly ok: false; readonly verdicts: readonly Verdict[] };
 
-/** A recompute of reductions is worth considering below this factor only. */
-export const REPEAT_LIMIT = 1.5;
-
 export function kernelTimeUs(
   f: Features,
   d: DeviceProfile,
 ): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
   const memoryUs = (f.bytesRead + f.bytesWritten) / d.bytesPerUs;
   const use = Math.min(1, Math.max(f.threads, 1) / d.saturatingThreads);
-  const computeUs = f.work / (d.flopsPerUs * Math.max(use, 1e-4));
+  const work = f.work + f.sharedAccesses * d.sharedAccessWork + f.barriers * d.barrierWork;
+  const computeUs = work / (d.flopsPerUs * Math.max(use, 1e-4));
   const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
   const us = d.launchUs + body;
   return {
@@ -146,13 +145,25 @@ function indexFromSpace(
   return at.get(c.value);
 }
 
+const LOOP_WORKGROUP = 64;
+
 export interface ScheduleOptions {
   readonly device: DeviceProfile;
   readonly f16: boolean;
 }
 
-/** Schedules the group, or says all that stands against it. */
-export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): ScheduleResult {
+/**
+ * Schedules the group, or says all that stands against it. A *screened* answer is the same where the
+ * group can be scheduled, and may come without reasons where it can't: see screen.ts.
+ */
+export function scheduleGroup(
+  group: GroupSpec,
+  options: ScheduleOptions,
+  screened = false,
+): ScheduleResult {
+  const screen = screened ? new Screen(group) : undefined;
+  if (screen && screen.buffers > options.device.limits.maxStorageBuffersPerShaderStage)
+    return { ok: false, verdicts: [] };
   const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
   const candidates: Scheduled[] = [];
   const verdicts: Verdict[] = [];
@@ -175,7 +186,7 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
     });
   };
 
-  const plan = planLoop(group);
+  const plan = screen?.repeatsInLoop(LOOP_WORKGROUP) ? undefined : planLoop(group);
   if (plan) {
     const tile = reductions.length > 0 ? contractionTile(group, plan) : undefined;
     const schedule: Schedule = {
@@ -183,8 +194,8 @@ export function scheduleGroup(group: GroupSpec, options: ScheduleOptions): Sched
       plan,
       contraction: tile !== undefined,
       params: tile
-        ? { workgroup: 64, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 }
-        : { workgroup: 64, tile: { kind: 'linear', size: 1 }, unroll: 1 },
+        ? { workgroup: LOOP_WORKGROUP, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 }
+        : { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 1 },
     };
     // Priced untiled: a register tile only lets each load serve several products.
     const sizes = tile?.sizes.filter((t) => t > 1) ?? [];
@@ -269,7 +280,8 @@ function symbolicRow(group: GroupSpec, v: ValueId, size: string): Verdict {
     code: 'WORKGROUP_MEMORY',
     nodes: c ? [...c.origin] : [],
     limitSource: 'WGSL: arrays in workgroup memory have a size known when compiling',
-    message: `a whole row of ${group.program.values.get(v)?.name ?? 'the product'} would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
+    // No names: verdicts of equal groups differ in their nodes alone.
+    message: `a whole row of a result between the ops would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
     counterfactual: `would be considered if ${size} were a number`,
     confidence: 'proved',
   };

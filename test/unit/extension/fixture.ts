@@ -18,6 +18,8 @@ const device: DeviceProfile = {
   bytesPerUs: 100_000,
   flopsPerUs: 1e6,
   saturatingThreads: 8192,
+  sharedAccessWork: 2,
+  barrierWork: 40,
   cacheBytes: 0,
   limits: {
     maxStorageBuffersPerShaderStage: 8,
@@ -212,7 +214,12 @@ export function profile(software = false): ProfileResult {
       runner: 'node',
       timestampQuantumUs: 0,
     },
-    unfused: { kernels: [], totalUs: 120, wallUs: 140, wallSpreadUs: 1 },
+    unfused: {
+      kernels: result().before.kernels.map(({ id, hash }) => time(id, hash, 30)),
+      totalUs: 120,
+      wallUs: 140,
+      wallSpreadUs: 1,
+    },
     fused: {
       kernels: [time('k0', 'hash-a#matmul+b#add+c#relu', 41.2), time('k1', 'hash-y#softmax', 7)],
       totalUs: 48,

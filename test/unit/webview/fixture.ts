@@ -24,6 +24,8 @@ export const device: DeviceProfile = {
   bytesPerUs: 320_000,
   flopsPerUs: 9_000_000,
   saturatingThreads: 43_008,
+  sharedAccessWork: 2,
+  barrierWork: 40,
   cacheBytes: 3 * 1024 * 1024,
   limits: {
     maxStorageBuffersPerShaderStage: 8,
