@@ -7,8 +7,7 @@
  * word would only give nonsense.
  */
 import { DEFAULT_DEVICE, DEVICES, deviceByName } from '../compiler/fusion/devices';
-import type { AdapterLimits, DeviceProfile } from '../compiler/result';
-import type { AdapterInfo } from '../runner/core/types';
+import type { DeviceProfile } from '../compiler/result';
 import { one, type ParsedArgs, suggestion } from './args';
 import { readBytes } from './load';
 import { bad, good, type Outcome } from './tensors/tensor';
@@ -40,36 +39,6 @@ async function readProfile(file: string): Promise<Outcome<DeviceProfile>> {
   }
   const r = parseProfile(json, file);
   return r.ok ? r : bad(`${file}: ${r.message}`);
-}
-
-/**
- * What to compile for when kernels will run on `adapter`: the profile asked for, else the shipped one
- * of its kind, and never more than the adapter's own limits.
- */
-export function deviceForAdapter(
-  adapter: AdapterInfo,
-  asked: DeviceProfile | undefined,
-): DeviceProfile {
-  const base =
-    asked ?? (adapter.software ? (deviceByName('software') ?? DEFAULT_DEVICE) : DEFAULT_DEVICE);
-  if (!adapter.limits) return base;
-  return { ...base, limits: asked ? lesser(asked.limits, adapter.limits) : adapter.limits };
-}
-
-function lesser(a: AdapterLimits, b: AdapterLimits): AdapterLimits {
-  const min = (k: Exclude<keyof AdapterLimits, 'f16' | 'subgroups'>): number =>
-    Math.min(a[k], b[k]);
-  return {
-    maxStorageBuffersPerShaderStage: min('maxStorageBuffersPerShaderStage'),
-    maxStorageBufferBindingSize: min('maxStorageBufferBindingSize'),
-    maxBufferSize: min('maxBufferSize'),
-    maxComputeWorkgroupStorageSize: min('maxComputeWorkgroupStorageSize'),
-    maxComputeInvocationsPerWorkgroup: min('maxComputeInvocationsPerWorkgroup'),
-    maxComputeWorkgroupSizeX: min('maxComputeWorkgroupSizeX'),
-    maxComputeWorkgroupsPerDimension: min('maxComputeWorkgroupsPerDimension'),
-    f16: a.f16 && b.f16,
-    subgroups: a.subgroups && b.subgroups,
-  };
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -5,7 +5,7 @@
  * results, measurements and profile states, and hears of their changes by events.
  */
 import * as vscode from 'vscode';
-import type { Runner, RunnerFault, RunnerReply } from '../runner/core/types';
+import type { AdapterInfo, Runner, RunnerFault, RunnerReply } from '../runner/core/types';
 import { Owner } from './common/lifecycle';
 import { Commands } from './features/commands';
 import { exportSvg } from './features/exportSvg';
@@ -23,6 +23,7 @@ import { StatusBar } from './features/statusBar';
 import type { Platform } from './platform';
 import { ActiveGraph } from './services/activeGraph';
 import { compileInputs, profileOptions } from './services/inputs';
+import { Devices } from './services/devices';
 import { GraphFiles, graphSource } from './services/graphFiles';
 import { keyOf } from './services/graphUris';
 import { Measurements } from './services/measurements';
@@ -31,8 +32,14 @@ import { Profiler } from './services/profiler';
 import { GraphResults } from './services/results';
 import { openRunner } from './services/runners';
 import { readSettings, type RunnerChoice, SECTION } from './services/settings';
+import type { GraphView } from './webviewHost/graphView';
 import { GraphViews } from './webviewHost/graphViews';
 import { CompilerClient } from './worker/client';
+
+const NO_PAGE: { readonly ok: false; readonly fault: RunnerFault } = {
+  ok: false,
+  fault: { code: 'UNSUPPORTED', message: 'No graph page is open.' },
+};
 
 /** A compile that takes longer than this is taken for hung. */
 const COMPILE_LIMIT_MS = 120_000;
@@ -43,6 +50,7 @@ export class FusionLens extends Owner {
   );
   private readonly compiler: CompilerClient;
   readonly results: GraphResults;
+  readonly devices: Devices;
   readonly measurements = this.register(new Measurements());
   readonly profiler: Profiler;
   readonly views: GraphViews;
@@ -56,9 +64,20 @@ export class FusionLens extends Owner {
     const { log, measurements } = this;
     this.compiler = this.register(new CompilerClient(platform.startWorker, COMPILE_LIMIT_MS));
     this.register(this.compiler.onDidCrash((reason) => this.tellCrash(reason)));
-    const results = this.register(
-      new GraphResults(graphSource, this.compiler.call, compileInputs, (text) => log.error(text)),
+    const devices = this.register(
+      new Devices({ isTrusted: () => vscode.workspace.isTrusted, ask: () => this.askAdapter() }),
     );
+    this.devices = devices;
+    const results = this.register(
+      new GraphResults(
+        graphSource,
+        this.compiler.call,
+        (key) => compileInputs(key, devices),
+        (text) => log.error(text),
+      ),
+    );
+    this.register(devices.onDidChangeProfile(() => results.touchAll()));
+    this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => devices.askAgain()));
     this.results = results;
     const files = this.register(new GraphFiles(results, () => readSettings().delayMs));
     this.profiler = this.register(
@@ -67,6 +86,7 @@ export class FusionLens extends Owner {
         measurements,
         (uri, choice) => this.openRunner(uri, choice),
         profileOptions,
+        (adapter) => devices.learn(adapter),
       ),
     );
     this.register(results.onDidForget((key) => this.profiler.forget(key)));
@@ -81,8 +101,10 @@ export class FusionLens extends Owner {
         files,
         measurements,
         profiler,
+        devices,
         log,
         actions: {
+          ready: () => devices.pageIsReady(),
           selected: (view, nodes, reveal) => linked.selectedInPage(view, nodes, reveal),
           openCode: (uri, kernel) => this.inBackground(kernelCode.open(uri, kernel)),
           profile: (uri) => this.inBackground(profileCommand.run(uri)),
@@ -98,7 +120,7 @@ export class FusionLens extends Owner {
     this.register(new Hovers(results, measurements));
     this.register(new Problems(results));
     this.register(new LanguageFeatures());
-    this.register(new StatusBar(active, results, measurements));
+    this.register(new StatusBar(active, results, measurements, devices));
     this.register(new KernelTree(active, results, measurements));
     const fileTree = this.register(new FileTree());
     this.register(
@@ -113,6 +135,11 @@ export class FusionLens extends Owner {
           event.affectsConfiguration(`${SECTION}.${name}`),
         );
         if (compilesDiffer) results.touchAll();
+        if (event.affectsConfiguration(`${SECTION}.device`)) devices.choiceChanged();
+        const adapterDiffers = ['nodePath', 'profile.runner', 'profile.environment'].some((name) =>
+          event.affectsConfiguration(`${SECTION}.${name}`),
+        );
+        if (adapterDiffers) devices.askAgain();
       }),
     );
     this.register(
@@ -138,9 +165,36 @@ export class FusionLens extends Owner {
     });
   }
 
+  /** Asks the runner that the settings choose; undefined: a page would tell, and none is open. */
+  private async askAdapter(): Promise<RunnerReply<AdapterInfo> | undefined> {
+    const settings = readSettings();
+    const { openProcessRunner } = this.platform;
+    const opened = await openRunner(settings.runner, {
+      isTrusted: () => vscode.workspace.isTrusted,
+      page: () => {
+        const page = this.views.anyReady;
+        return Promise.resolve(page ? { ok: true, value: this.runnerOf(page) } : NO_PAGE);
+      },
+      ...(openProcessRunner
+        ? { process: () => openProcessRunner(settings, (line) => this.log.debug(line)) }
+        : {}),
+    });
+    if (opened === NO_PAGE) return undefined;
+    if (!opened.ok) return opened;
+    try {
+      return await opened.value.adapter();
+    } finally {
+      opened.value.dispose();
+    }
+  }
+
+  private runnerOf(view: GraphView): Runner {
+    return pageRunner(view, this.compiler.call);
+  }
+
   private async openPage(uri: vscode.Uri): Promise<RunnerReply<Runner>> {
     const view = await this.views.show(uri, { preserveFocus: true });
-    if (view) return { ok: true, value: pageRunner(view, this.compiler.call) };
+    if (view) return { ok: true, value: this.runnerOf(view) };
     const fault: RunnerFault = {
       code: 'INTERNAL',
       message: 'The graph panel, whose GPU would be used, could not be opened.',

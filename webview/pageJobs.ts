@@ -37,10 +37,17 @@ export class PageJobs {
       const runner = (this.runner ??= this.makeRunner());
       const job = fromWire(wire);
       // The host sends what it says it sends: both ends are of one build.
-      reply =
-        kind === 'profile'
-          ? await runner.measure(job as ProfileJob, onProgress, cancel.signal)
-          : await runner.run(job as RunJob, onProgress, cancel.signal);
+      switch (kind) {
+        case 'adapter':
+          reply = await runner.adapter();
+          break;
+        case 'profile':
+          reply = await runner.measure(job as ProfileJob, onProgress, cancel.signal);
+          break;
+        case 'run':
+          reply = await runner.run(job as RunJob, onProgress, cancel.signal);
+          break;
+      }
     } catch (error) {
       reply = { ok: false, fault: { code: 'INTERNAL', message: String(error) } };
     }

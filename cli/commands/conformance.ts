@@ -2,9 +2,9 @@
  * `conformance`: many models against their expected outputs, on the GPU, in few runner processes.
  */
 import type { DeviceProfile } from '../../compiler/result';
+import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import type { Runner } from '../../runner/core/types';
 import { numberOf, one } from '../args';
-import { deviceForAdapter } from '../device';
 import { type Case, findCases } from '../conformance/cases';
 import { type CaseResult, runCase } from '../conformance/runCase';
 import type { Paint } from '../format/colour';

@@ -3,9 +3,10 @@
  */
 import type { Compilation } from '../../compiler';
 import type { PlanView } from '../../compiler/result';
+import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import type { PlanForRun, ProfileJob, ProfileOptions } from '../../runner/core/types';
 import { dimsOf, numberOf, type ParsedArgs } from '../args';
-import { deviceForAdapter, deviceOf } from '../device';
+import { deviceOf } from '../device';
 import { profileText } from '../format/profileText';
 import { progressText, withRunner } from '../gpu';
 import { compileModel, loadModel, type Model, unknownDim } from '../load';

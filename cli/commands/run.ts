@@ -3,8 +3,8 @@
  */
 import path from 'node:path';
 import type { Compilation } from '../../compiler';
+import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import { one } from '../args';
-import { deviceForAdapter } from '../device';
 import { execute, type Executed } from '../execute';
 import { fileName, writeFiles } from '../files';
 import { countText, valueText } from '../format/units';

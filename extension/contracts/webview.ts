@@ -31,17 +31,19 @@ export type HostToWebview =
     }
   /**
    * Asks the page to run kernels on navigator.gpu (when there is no Node to run them). `wire` is the
-   * `ProfileJob` (to be measured, not verified: see `pageDone`) or `RunJob`, by `toWire` of
-   * runner/core/wire.ts: `fromWire` gives it back.
+   * `ProfileJob` (to be measured, not verified: see `pageDone`), the `RunJob`, or nothing (`{}`) where
+   * the adapter is asked for, by `toWire` of runner/core/wire.ts: `fromWire` gives it back.
    */
   | {
       readonly type: 'runInPage';
       readonly id: number;
-      readonly kind: 'profile' | 'run';
+      readonly kind: 'profile' | 'run' | 'adapter';
       readonly wire: Wire;
     }
   | { readonly type: 'cancelInPage'; readonly id: number }
-  | { readonly type: 'trust'; readonly trusted: boolean };
+  | { readonly type: 'trust'; readonly trusted: boolean }
+  /** Which adapter the estimates are for, and how it is known: a sentence for people. */
+  | { readonly type: 'device'; readonly note: string };
 
 export type ProfileState =
   | { readonly kind: 'idle' }
@@ -65,7 +67,8 @@ export type WebviewToHost =
   | { readonly type: 'pageProgress'; readonly id: number; readonly progress: Progress }
   /**
    * `wire` is, by `toWire`, a `RunnerReply<MeasuredProfile>` for a profile, whose stored results the
-   * host verifies outside the page, or a `RunnerReply<readonly RunOutput[]>` for a run.
+   * host verifies outside the page, a `RunnerReply<readonly RunOutput[]>` for a run, or a
+   * `RunnerReply<AdapterInfo>`.
    */
   | { readonly type: 'pageDone'; readonly id: number; readonly wire: Wire }
   | { readonly type: 'exportSvg'; readonly svg: string }

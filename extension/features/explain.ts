@@ -14,6 +14,7 @@ import {
   shorten,
 } from '../common/format';
 import { indexOf } from '../common/resultIndex';
+import { coversPlan } from '../services/measurements';
 
 /** Ops that cost a kernel when alone: what "9 ops" counts. */
 export function countOps(result: CompileResult): number {
@@ -34,7 +35,10 @@ export function estimatedSpeedup(result: CompileResult): number | undefined {
     : undefined;
 }
 
-/** `measured 2.8× (est. 3.1×)`, or `est. 3.1×`, or nothing to say. */
+/**
+ * `measured 2.8× (est. 3.1×)`, or `est. 3.1×`, or nothing to say. Once the plan is no longer the one
+ * that was measured: `est. 3.1× · measured before the last edit: 2.8×`.
+ */
 export function speedupText(
   result: CompileResult,
   profile: ProfileResult | undefined,
@@ -42,7 +46,12 @@ export function speedupText(
   const estimate = estimatedSpeedup(result);
   const estimated = estimate === undefined ? undefined : `est. ${formatFactor(estimate)}`;
   if (!profile) return estimated;
-  const measured = `measured ${formatFactor(profile.speedup)}`;
+  const factor = formatFactor(profile.speedup);
+  if (!coversPlan(result, profile)) {
+    const old = `measured before the last edit: ${factor}`;
+    return estimated === undefined ? old : `${estimated} · ${old}`;
+  }
+  const measured = `measured ${factor}`;
   return estimated === undefined ? measured : `${measured} (${estimated})`;
 }
 

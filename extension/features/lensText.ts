@@ -10,7 +10,7 @@ import type { ProfileResult } from '../../runner/core/types';
 import type { ProfileState } from '../contracts/webview';
 import { count, formatMicroseconds, shorten } from '../common/format';
 import { indexOf } from '../common/resultIndex';
-import { timeOf } from '../services/measurements';
+import { coversPlan, timeOf } from '../services/measurements';
 import {
   adapterName,
   adapterText,
@@ -182,7 +182,10 @@ export function topLenses(facts: LensFacts, profiling: ProfileState): TopLens[] 
   } else {
     lenses.push({
       title: 'Profile',
-      tooltip: 'Run the kernels on the GPU, fused and unfused, and verify them',
+      tooltip:
+        result && profile && !coversPlan(result, profile)
+          ? 'The kernels are no longer those that were measured: measure and verify them anew'
+          : 'Run the kernels on the GPU, fused and unfused, and verify them',
       action: 'profile',
     });
   }
@@ -200,7 +203,7 @@ function topSummary(facts: LensFacts): string {
   if (!result) return problem === undefined ? WAITING : shorten(problem, 100);
   const gain = speedupText(result, profile);
   const parts = [planSummary(result), ...(gain === undefined ? [] : [gain])];
-  if (profile) {
+  if (profile && coversPlan(result, profile)) {
     parts.push(profile.verification.ok ? 'verified' : 'NOT VERIFIED: results differ');
     const note = profile.adapter.software ? ` (${SOFTWARE_NOTE})` : '';
     parts.push(`on ${shorten(adapterName(profile.adapter), 30)}${note}`);

@@ -3,8 +3,10 @@ import * as vscode from 'vscode';
 import { Owner } from '../common/lifecycle';
 import type { ActiveGraph } from '../services/activeGraph';
 import { keyOf } from '../services/graphUris';
-import type { Measurements } from '../services/measurements';
+import type { Devices } from '../services/devices';
+import { coversPlan, type Measurements } from '../services/measurements';
 import type { GraphResults } from '../services/results';
+import { readSettings } from '../services/settings';
 import { adapterText, planSummary, SOFTWARE_NOTE, speedupText } from './explain';
 
 export class StatusBar extends Owner {
@@ -16,6 +18,7 @@ export class StatusBar extends Owner {
     private readonly active: ActiveGraph,
     private readonly results: GraphResults,
     private readonly measurements: Measurements,
+    private readonly devices: Devices,
   ) {
     super();
     this.item.name = 'Fusion Lens';
@@ -23,6 +26,7 @@ export class StatusBar extends Owner {
     this.register(active.onDidChange(update));
     this.register(results.onDidChange(update));
     this.register(measurements.onDidChange(update));
+    this.register(devices.onDidChangeNote(update));
     this.update();
   }
 
@@ -47,7 +51,11 @@ export class StatusBar extends Owner {
       ...(problem === undefined ? [] : [problem]),
       ...(result && !fresh && busy ? ['Compiling the newest text…'] : []),
       ...(profile ? [`Measured on ${adapterText(profile)}, ${profile.adapter.host}.`] : []),
+      ...(result && profile && !coversPlan(result, profile)
+        ? ['The kernels changed since: profile again for the speed-up of this plan.']
+        : []),
       ...(profile?.adapter.software ? [`A ${SOFTWARE_NOTE}.`] : []),
+      this.devices.note(readSettings(uri).device),
       'Show the graph.',
     ];
     this.item.tooltip = lines.join('\n');

@@ -1,16 +1,15 @@
 /** What the settings add to a compile and to a profile run. */
 import * as vscode from 'vscode';
-import { deviceByName } from '../../compiler/fusion/devices';
 import type { ProfileOptions } from '../../runner/core/types';
+import type { Devices } from './devices';
 import type { CompileInputs } from './results';
 import { readSettings } from './settings';
 
-export function compileInputs(key: string): CompileInputs {
+export function compileInputs(key: string, devices: Devices): CompileInputs {
   const { dims, device } = readSettings(vscode.Uri.parse(key));
-  const profile = device === '' ? undefined : deviceByName(device);
   return {
     ...(Object.keys(dims).length > 0 ? { dims } : {}),
-    ...(profile ? { device: profile } : {}),
+    device: devices.profileFor(device),
   };
 }
 

@@ -1,8 +1,9 @@
 /**
- * What profiling found, per file. A time belongs to a kernel by its structural hash: after an edit,
- * kernels that are still the same keep their times, and changed ones lose them.
+ * What profiling found, per file. It outlives edits: kernels that are still the same keep their
+ * times, changed ones lose them, and the whole counts as stale (see runner/core/joined.ts).
  */
 import type { CompileResult, KernelView } from '../../compiler/result';
+import { JoinedTimes } from '../../runner/core/joined';
 import type { KernelTime, ProfileResult } from '../../runner/core/types';
 import { Emitter, Owner } from '../common/lifecycle';
 
@@ -41,22 +42,26 @@ export class Measurements extends Owner {
   }
 }
 
-/** Kernels that are alike in structure are told apart by their id, where that still fits. */
+/** Looked up many times for each result: joined once. */
+const joined = new WeakMap<ProfileResult, JoinedTimes>();
+
+function timesOf(profile: ProfileResult): JoinedTimes {
+  let times = joined.get(profile);
+  if (!times) {
+    times = new JoinedTimes(profile);
+    joined.set(profile, times);
+  }
+  return times;
+}
+
 export function timeOf(
   kernel: KernelView,
   profile: ProfileResult | undefined,
 ): KernelTime | undefined {
-  const alike = [...(profile?.fused.kernels ?? []), ...(profile?.unfused.kernels ?? [])].filter(
-    ({ hash }) => hash === kernel.hash,
-  );
-  return alike.find(({ id }) => id === kernel.id) ?? alike[0];
+  return profile && timesOf(profile).of(kernel);
 }
 
-/** Whether every kernel of the plan is one that was measured: then the totals hold as well. */
+/** Whether the plans are still the ones that were measured: then totals and the speed-up hold as well. */
 export function coversPlan(result: CompileResult, profile: ProfileResult): boolean {
-  const { kernels } = result.after;
-  return (
-    kernels.length === profile.fused.kernels.length &&
-    kernels.every((kernel) => timeOf(kernel, profile) !== undefined)
-  );
+  return timesOf(profile).covers(result);
 }

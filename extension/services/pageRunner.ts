@@ -4,6 +4,7 @@
  */
 import type { MeasuredProfile } from '../../runner/core/session';
 import type {
+  AdapterInfo,
   CancelSignal,
   ProfileJob,
   ProfileResult,
@@ -15,13 +16,20 @@ import type {
 import type { GraphView } from '../webviewHost/graphView';
 import type { CallCompiler } from '../worker/client';
 
+const ignore = (): void => undefined;
+/** Opening the device takes no time that is worth cancelling. */
+const NEVER: CancelSignal = {
+  aborted: false,
+  addEventListener: ignore,
+  removeEventListener: ignore,
+};
+
 export function pageRunner(view: Pick<GraphView, 'runInPage'>, call: CallCompiler): Runner {
   return {
     adapter: () =>
-      Promise.resolve({
-        ok: false,
-        fault: { code: 'UNSUPPORTED', message: 'The page tells its adapter with a run.' },
-      }),
+      view.runInPage({ kind: 'adapter', job: {} }, ignore, NEVER) as Promise<
+        RunnerReply<AdapterInfo>
+      >,
     profile: async (job, onProgress, signal) => {
       // The page answers a job of one kind with the result of that kind: contracts/webview.ts.
       const measured = (await view.runInPage(

@@ -5,6 +5,7 @@
  * wrong ends in a fault as a value, and leaves nothing behind: the next run starts afresh.
  */
 import type {
+  AdapterInfo,
   ProfileOptions,
   ProfileResult,
   Runner,
@@ -34,6 +35,8 @@ export class Profiler extends Owner {
     private readonly measurements: Measurements,
     private readonly openRunner: OpenRunner,
     private readonly options: (uri: string) => ProfileOptions,
+    /** Hears which adapter the kernels will run on, before they are compiled for it. */
+    private readonly learn: (adapter: AdapterInfo) => void,
   ) {
     super();
   }
@@ -93,14 +96,23 @@ export class Profiler extends Owner {
     if (!result || problem !== undefined)
       return failed('BAD_INPUT', problem ?? 'The file has not been compiled.');
     if (!result.runnable.ok) return failed('UNSUPPORTED', result.runnable.reason);
-    const job = await this.results.ask('job', uri, (at) => ({ ...at, options: this.options(uri) }));
-    if (!job.ok) return failed('BAD_INPUT', job.message);
     if (signal.aborted) return cancelled();
 
     const opened = await this.openRunner(uri, choice);
     if (!opened.ok) return opened;
     const runner = opened.value;
     try {
+      if (signal.aborted) return cancelled();
+      const adapter = await runner.adapter();
+      if (signal.aborted) return cancelled();
+      if (!adapter.ok) return adapter;
+      // What runs must be made for the limits of the adapter that runs it.
+      this.learn(adapter.value);
+      const job = await this.results.ask('job', uri, (at) => ({
+        ...at,
+        options: this.options(uri),
+      }));
+      if (!job.ok) return failed('BAD_INPUT', job.message);
       if (signal.aborted) return cancelled();
       return await runner.profile(
         job.value,

@@ -10,6 +10,8 @@ export const SECTION = 'fusionLens';
 
 export type LensDetail = 'full' | 'brief' | 'top';
 export type RunnerChoice = 'auto' | 'node' | 'page';
+/** `auto`: the adapter at hand; otherwise a shipped profile by name. */
+export type DeviceChoice = 'auto' | 'integrated' | 'discrete' | 'datacenter' | 'software';
 
 export interface Settings {
   readonly lensesEnabled: boolean;
@@ -17,7 +19,7 @@ export interface Settings {
   readonly delayMs: number;
   readonly linkedSelection: boolean;
   readonly dims: Readonly<Record<string, number>>;
-  readonly device: string;
+  readonly device: DeviceChoice;
   readonly profileSeconds: number;
   readonly runner: RunnerChoice;
   readonly nodePath: string;
@@ -33,7 +35,7 @@ export function readSettings(scope?: vscode.Uri): Settings {
     delayMs: numberIn(get('compileDelay'), 0, 5000, 200),
     linkedSelection: get('linkedSelection') !== false,
     dims: positiveIntegers(get('dims')),
-    device: text(get('device')),
+    device: oneOf(get('device'), ['auto', 'integrated', 'discrete', 'datacenter', 'software']),
     profileSeconds: numberIn(get('profile.seconds'), 0.1, 120, 3),
     runner: oneOf(get('profile.runner'), ['auto', 'node', 'page']),
     nodePath: text(get('nodePath')),

@@ -7,17 +7,20 @@
 import * as vscode from 'vscode';
 import type { CancelSignal, Progress, RunnerReply } from '../../runner/core/types';
 import type { HostToWebview, ProfileState, WebviewToHost } from '../contracts/webview';
-import { Emitter, Owner, reportRejection } from '../common/lifecycle';
+import { Owner, reportRejection } from '../common/lifecycle';
+import type { Devices } from '../services/devices';
 import type { GraphFiles } from '../services/graphFiles';
 import { fileName, keyOf } from '../services/graphUris';
 import type { Measurements } from '../services/measurements';
 import type { Profiler } from '../services/profiler';
 import type { GraphResults } from '../services/results';
+import { readSettings } from '../services/settings';
 import { graphPage } from './html';
 import { type PageJob, PageJobs } from './pageJobs';
 
 /** What a person does in the page that the rest of the extension carries out. */
 export interface GraphViewActions {
+  ready(): void;
   selected(view: GraphView, nodes: readonly string[], reveal: boolean): void;
   openCode(uri: vscode.Uri, kernel: string): void;
   profile(uri: vscode.Uri): void;
@@ -31,6 +34,7 @@ export interface GraphViewServices {
   readonly files: GraphFiles;
   readonly measurements: Measurements;
   readonly profiler: Profiler;
+  readonly devices: Devices;
   readonly log: vscode.LogOutputChannel;
   readonly actions: GraphViewActions;
 }
@@ -43,9 +47,6 @@ export class GraphView extends Owner {
   private pendingSelection: readonly string[] | undefined;
   private readonly jobs: PageJobs;
 
-  private readonly readiness = this.register(new Emitter<void>());
-  readonly onDidBecomeReady = this.readiness.event;
-
   constructor(
     readonly panel: vscode.WebviewPanel,
     readonly uri: vscode.Uri,
@@ -53,7 +54,7 @@ export class GraphView extends Owner {
   ) {
     super();
     this.key = keyOf(uri);
-    const { results, measurements, profiler, files } = services;
+    const { results, measurements, profiler, devices, files } = services;
     this.jobs = this.register(new PageJobs((message) => this.post(message)));
     this.register(files.retain(uri));
     const { webview } = panel;
@@ -69,6 +70,7 @@ export class GraphView extends Owner {
     this.register(results.onDidChange(ifMine(() => this.sendResult())));
     this.register(measurements.onDidChange(ifMine(() => this.sendMeasurements())));
     this.register(profiler.onDidChange(ifMine(() => this.sendProfileState())));
+    this.register(devices.onDidChangeNote(() => this.sendDeviceNote()));
     this.register(
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.post({ type: 'trust', trusted: true })),
     );
@@ -89,6 +91,11 @@ export class GraphView extends Owner {
       uri: this.key,
       title: fileName(uri),
     });
+  }
+
+  /** Whether the page is there and answers. */
+  get isReady(): boolean {
+    return this.ready;
   }
 
   /** Selects nodes now, or as soon as the page is there. */
@@ -186,6 +193,7 @@ export class GraphView extends Owner {
     if (this.ready) this.setNotReady('The graph panel was reloaded.');
     this.ready = true;
     this.post({ type: 'trust', trusted: vscode.workspace.isTrusted });
+    this.sendDeviceNote();
     this.sendResult();
     this.sendProfileState();
     if (this.pendingSelection) {
@@ -193,7 +201,7 @@ export class GraphView extends Owner {
       this.pendingSelection = undefined;
     }
     for (const waiter of this.readyWaiters.splice(0)) waiter(true);
-    this.readiness.fire();
+    this.services.actions.ready();
   }
 
   private sendResult(): void {
@@ -233,6 +241,11 @@ export class GraphView extends Owner {
   private sendProfileState(): void {
     const state: ProfileState = this.services.profiler.state(this.key);
     this.post({ type: 'profileState', state });
+  }
+
+  private sendDeviceNote(): void {
+    const note = this.services.devices.note(readSettings(this.uri).device);
+    this.post({ type: 'device', note });
   }
 
   private async sendCode(id: number, kernel: string): Promise<void> {

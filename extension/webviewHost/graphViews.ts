@@ -66,6 +66,11 @@ export class GraphViews extends Owner {
     return [...this.views.values()].find(({ panel }) => panel.active)?.uri;
   }
 
+  /** A page that is there, whichever it is: all have the same GPU. */
+  get anyReady(): GraphView | undefined {
+    return [...this.views.values()].find(({ isReady }) => isReady);
+  }
+
   isVisible(key: string): boolean {
     return this.views.get(key)?.panel.visible === true;
   }

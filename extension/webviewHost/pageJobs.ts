@@ -16,7 +16,9 @@ import { Owner } from '../common/lifecycle';
 
 export type PageJob =
   | { readonly kind: 'profile'; readonly job: ProfileJob }
-  | { readonly kind: 'run'; readonly job: RunJob };
+  | { readonly kind: 'run'; readonly job: RunJob }
+  /** Asks which adapter the page has. */
+  | { readonly kind: 'adapter'; readonly job: Record<string, never> };
 
 interface Running {
   readonly settle: (reply: RunnerReply<unknown>) => void;

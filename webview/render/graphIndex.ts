@@ -7,6 +7,7 @@ import type {
   PlanView,
   TensorView,
 } from '../../compiler/result';
+import { JoinedTimes } from '../../runner/core/joined';
 import type { KernelTime, ProfileResult } from '../../runner/core/types';
 
 export type View = 'before' | 'after';
@@ -92,19 +93,22 @@ export function edgeKey(from: string, to: string, tensor: string): string {
   return `${from}>${to}:${tensor}`;
 }
 
-/** Measured times, found by a kernel's structure, so that they outlive edits elsewhere. */
+/** Measured times joined with one result. */
 export class Times {
-  private readonly byHash = new Map<string, KernelTime>();
-  readonly fusedTotal: number;
+  private readonly joined: JoinedTimes;
+  /** The plans are still the measured ones: totals, speed-up and verification hold for them. */
+  readonly current: boolean;
 
-  constructor(readonly profile: ProfileResult) {
-    for (const { kernels } of [profile.unfused, profile.fused])
-      for (const time of kernels) this.byHash.set(time.hash, time);
-    this.fusedTotal = profile.fused.totalUs;
+  constructor(
+    readonly profile: ProfileResult,
+    result: CompileResult,
+  ) {
+    this.joined = new JoinedTimes(profile);
+    this.current = this.joined.covers(result);
   }
 
   of(kernel: KernelView): KernelTime | undefined {
-    return this.byHash.get(kernel.hash);
+    return this.joined.of(kernel);
   }
 }
 

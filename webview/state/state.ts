@@ -19,6 +19,8 @@ export interface State {
   readonly unavailable: string | undefined;
   readonly profile: ProfileState;
   readonly trusted: boolean;
+  /** Which adapter the estimates are for. */
+  readonly deviceNote: string | undefined;
   readonly selection: Selection;
   /** Kernels (by their first node) that a person folded or unfolded against the default. */
   readonly toggled: ReadonlySet<string>;
@@ -64,6 +66,7 @@ export function initialState(uri: string, saved: Partial<PanelState> | undefined
     unavailable: undefined,
     profile: { kind: 'idle' },
     trusted: true,
+    deviceNote: undefined,
     selection,
     toggled: new Set(mine?.collapsed ?? []),
     heat: false,
@@ -109,15 +112,10 @@ function receive(state: State, message: HostToWebview): State {
   switch (message.type) {
     case 'result': {
       const index = new GraphIndex(message.result);
-      const kept = message.profile ?? state.times?.profile;
-      // Measurements are joined by structure: those of kernels that stayed the same stay true.
-      const known =
-        message.profile !== undefined ||
-        (state.index !== undefined && state.index.result.version !== message.result.version);
       return {
         ...state,
         index,
-        times: kept && known ? new Times(kept) : undefined,
+        times: message.profile && new Times(message.profile, message.result),
         stale: message.stale,
         busy: undefined,
         unavailable: undefined,
@@ -129,7 +127,11 @@ function receive(state: State, message: HostToWebview): State {
     case 'busy':
       return { ...state, busy: message.message, unavailable: undefined, stale: true };
     case 'profile':
-      return { ...state, times: new Times(message.profile), profile: { kind: 'idle' } };
+      return {
+        ...state,
+        times: state.index && new Times(message.profile, state.index.result),
+        profile: { kind: 'idle' },
+      };
     case 'profileState':
       return { ...state, profile: message.state };
     case 'select':
@@ -138,6 +140,8 @@ function receive(state: State, message: HostToWebview): State {
         : { ...state, selection: { kind: 'nodes', nodes: message.nodes } };
     case 'trust':
       return { ...state, trusted: message.trusted };
+    case 'device':
+      return { ...state, deviceNote: message.note };
     case 'code':
     case 'runInPage':
     case 'cancelInPage':

@@ -198,12 +198,13 @@ function titleOf(view: View): string {
 
 function titleLine(index: GraphIndex, view: View, times: Times | undefined): readonly Node[] {
   const plan = index.plan(view);
-  const measured = view === 'before' ? times?.profile.unfused : times?.profile.fused;
+  const current = times?.current ? times.profile : undefined;
+  const measured = view === 'before' ? current?.unfused : current?.fused;
   const gain =
     view === 'before' || plan.estimatedUs === 0
       ? ''
-      : times
-        ? ` · ${formatFactor(times.profile.speedup)} faster`
+      : current
+        ? ` · ${formatFactor(current.speedup)} faster`
         : ` · ${formatFactor(index.result.before.estimatedUs / plan.estimatedUs)} faster by the model`;
   const facts = [
     plural(plan.kernels.length, 'kernel'),

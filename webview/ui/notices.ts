@@ -45,7 +45,12 @@ export function notices(
     );
   }
   const profile = state.times?.profile;
-  if (profile && !profile.verification.ok && profile.verification.outputs.length > 0)
+  if (
+    profile &&
+    state.times?.current &&
+    !profile.verification.ok &&
+    profile.verification.outputs.length > 0
+  )
     add(
       'error',
       'An output disagrees with the float64 reference: see Verification in the overview.',

@@ -316,9 +316,9 @@ export class Panel {
 
   private renderDetails(force: boolean): void {
     if (!this.detailsOpen) return;
-    const { index, times, selection, trusted, stale } = this.state;
+    const { index, times, selection, trusted, stale, deviceNote } = this.state;
     if (!index) return;
-    const key = [index, times, selection, trusted, stale];
+    const key = [index, times, selection, trusted, stale, deviceNote];
     if (!force && key.every((part, i) => part === this.detailsKey[i])) return;
     const same = selection === this.detailsKey[2];
     this.detailsKey = key;
@@ -328,7 +328,9 @@ export class Panel {
       index,
       times,
       trusted,
+      deviceNote,
       stale,
+      profile: () => this.profile(),
       select: (next) => this.select(next, undefined, true),
       showInEditor: (nodes) => this.showInEditor(nodes),
       requestCode: (kernel) => this.host.requestCode(kernel),

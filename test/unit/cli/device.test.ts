@@ -2,8 +2,9 @@
  * Device profiles from files.
  */
 import assert from 'node:assert/strict';
-import { deviceForAdapter, parseProfile } from '../../../cli/device';
+import { parseProfile } from '../../../cli/device';
 import { DEFAULT_DEVICE, DEVICES } from '../../../compiler/fusion/devices';
+import { deviceForAdapter } from '../../../runner/core/deviceProfile';
 import type { AdapterInfo } from '../../../runner/core/types';
 
 describe('device profiles', () => {

@@ -135,6 +135,25 @@ describe('lenses at the top', () => {
     assert.match(top(facts({ profile: wrong }))[0] ?? '', /NOT VERIFIED/);
   });
 
+  it('shows the gain of a plan that has changed since for what it is', () => {
+    const changed = result();
+    const [first, ...others] = changed.after.kernels;
+    assert.ok(first);
+    const after = { ...changed.after, kernels: [{ ...first, hash: 'other' }, ...others] };
+    const stale = facts({ result: { ...changed, after }, profile: profile() });
+    assert.equal(
+      top(stale)[0],
+      '4 ops → 2 kernels · est. 3.1× · measured before the last edit: 2.8×',
+    );
+    assert.match(topLenses(stale, idle)[2]?.tooltip ?? '', /no longer those that were measured/);
+    // A size that is bound otherwise changes no structure, but the work.
+    const larger = { ...changed.after, kernels: [{ ...first, bytesRead: 4096 }, ...others] };
+    assert.match(
+      top(facts({ result: { ...changed, after: larger }, profile: profile() }))[0] ?? '',
+      /before the last edit/,
+    );
+  });
+
   it('counts errors and expectations that do not hold', () => {
     const faulty = result({
       diagnostics: [{ severity: 'error', code: 'UNKNOWN_OP', message: 'no' }],

@@ -84,7 +84,10 @@ describe('the manifest', () => {
   });
 
   it('offers the device profiles that are shipped', () => {
-    assert.deepEqual(settings['fusionLens.device']?.enum, ['', ...DEVICES.map(({ name }) => name)]);
+    assert.deepEqual(settings['fusionLens.device']?.enum, [
+      'auto',
+      ...DEVICES.map(({ name }) => name),
+    ]);
   });
 
   it('is what the page of commands and settings says', () => {

@@ -19,7 +19,7 @@ const job = {} as never;
 function runner(end?: RunnerReply<ProfileResult>): Runner & { disposed: number } {
   const made = {
     disposed: 0,
-    adapter: () => Promise.reject(new Error('not asked')),
+    adapter: () => Promise.resolve({ ok: true as const, value: profile().adapter }),
     run: () => Promise.reject(new Error('not asked')),
     profile: ((_job, onProgress, signal) => {
       onProgress({ stage: 'fused', done: 1, total: 2 });
@@ -49,21 +49,29 @@ function results(state: unknown = { result: result() }): GraphResults {
 describe('profile runs', () => {
   const start = (open: () => Promise<RunnerReply<Runner>>, state?: unknown) => {
     const measurements = new Measurements();
-    const profiler = new Profiler(results(state), measurements, open, () => ({}));
+    const adapters: string[] = [];
+    const profiler = new Profiler(
+      results(state),
+      measurements,
+      open,
+      () => ({}),
+      ({ description }) => adapters.push(description),
+    );
     const states: string[] = [];
     profiler.onDidChange((uri) => states.push(profiler.state(uri).kind));
-    return { profiler, measurements, states };
+    return { profiler, measurements, states, adapters };
   };
 
   it('keep the result and end their runner', async () => {
     const used = runner({ ok: true, value: profile() });
-    const { profiler, measurements, states } = start(() =>
+    const { profiler, measurements, states, adapters } = start(() =>
       Promise.resolve({ ok: true, value: used }),
     );
     const reply = await profiler.profile('a');
     assert.ok(reply.ok);
     assert.equal(measurements.get('a'), reply.value);
     assert.equal(used.disposed, 1);
+    assert.deepEqual(adapters, ['Acme One']);
     assert.deepEqual(states, ['running', 'running', 'idle']);
   });
 

@@ -142,7 +142,7 @@ describe('the scene', () => {
     const text = (id: string): string => {
       const item = placed.byId.get(id);
       assert.ok(item, id);
-      return say(item, index, new Times(profileOf(result)));
+      return say(item, index, new Times(profileOf(result), result));
     };
     assert.match(
       text('k2'),

@@ -55,8 +55,26 @@ describe('panel state', () => {
     const measured = host(loaded(result), { type: 'profile', profile: profileOf(result) });
     assert.ok(measured.times?.of(result.after.kernels[0] ?? assert.fail()));
     assert.equal(host(measured, { type: 'result', result, stale: false }).times, undefined);
-    const edited = { ...result, version: 2 };
-    assert.ok(host(measured, { type: 'result', result: edited, stale: false }).times);
+  });
+
+  it('keeps the times of kernels that an edit leaves alone, and counts the whole as stale', () => {
+    const result = mlp();
+    const [first, ...others] = result.after.kernels;
+    assert.ok(first && others[0]);
+    const profile = profileOf(result);
+    const shown = (next: CompileResult) =>
+      host(loaded(result), { type: 'result', result: next, stale: false, profile }).times;
+    assert.equal(shown(result)?.current, true);
+    const changed = { ...first, hash: 'changed' };
+    const edited = {
+      ...result,
+      version: 2,
+      after: { ...result.after, kernels: [changed, ...others] },
+    };
+    const times = shown(edited);
+    assert.equal(times?.current, false);
+    assert.equal(times.of(changed), undefined);
+    assert.ok(times.of(others[0]));
   });
 
   it('drops what an edit took away from the selection', () => {

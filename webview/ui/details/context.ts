@@ -12,7 +12,9 @@ export interface DetailsContext {
   readonly index: GraphIndex;
   readonly times: Times | undefined;
   readonly trusted: boolean;
+  readonly deviceNote: string | undefined;
   readonly stale: boolean;
+  readonly profile: () => void;
   readonly select: (selection: Selection) => void;
   readonly showInEditor: (nodes: readonly string[]) => void;
   readonly requestCode: (kernel: string) => Promise<CodeAnswer>;

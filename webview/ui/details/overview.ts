@@ -5,7 +5,7 @@ import type { Pattern } from '../../../compiler/fusion/verdicts';
 import { formatBytes, formatFactor, formatNumber, formatUs, plural } from '../../render/format';
 import { isOff } from '../../render/graphIndex';
 import { PATTERN_MEANING, PATTERNS } from '../../render/patterns';
-import { h, table, type Column } from '../dom';
+import { h, link, table, type Column } from '../dom';
 import { glyph } from '../glyph';
 import { roofline } from '../roofline';
 import { facts, section, type DetailsContext } from './context';
@@ -14,6 +14,7 @@ export function overview(context: DetailsContext): HTMLElement {
   const { index, times } = context;
   const { graph, before, after, device, expectations, diagnostics, runnable, file } = index.result;
   const profile = times?.profile;
+  const current = times?.current === true;
   const bytes = (plan: typeof before) => plan.bytesRead + plan.bytesWritten;
   const gain = after.estimatedUs > 0 ? before.estimatedUs / after.estimatedUs : NaN;
   const faults = diagnostics.filter(
@@ -36,7 +37,7 @@ export function overview(context: DetailsContext): HTMLElement {
         `${formatBytes(bytes(before))} → ${formatBytes(bytes(after))}`,
         shareText(bytes(after), bytes(before)),
       ),
-      profile
+      profile && current
         ? tile(
             'Measured',
             formatFactor(profile.speedup),
@@ -47,8 +48,12 @@ export function overview(context: DetailsContext): HTMLElement {
             formatFactor(gain),
             `${formatUs(before.estimatedUs)} → ${formatUs(after.estimatedUs)}`,
           ),
+      profile && !current
+        ? tile('Measured before', formatFactor(profile.speedup), 'the last edit: stale', true)
+        : undefined,
       tile('Peak memory', formatBytes(after.peakBytes), `${formatBytes(before.peakBytes)} before`),
     ),
+    profile && !current ? staleMeasurements(context) : undefined,
     runnable.ok ? undefined : h('p', { class: 'warning' }, runnable.reason),
     faults.length > 0
       ? section(
@@ -81,7 +86,9 @@ export function overview(context: DetailsContext): HTMLElement {
         )
       : undefined,
     section('Adapter', adapter(context, gain)),
-    profile ? verification(profile.verification.ok, profile.verification.outputs) : undefined,
+    profile && current
+      ? verification(profile.verification.ok, profile.verification.outputs)
+      : undefined,
     section('Kernels by time', kernelTable(context)),
     section(
       'Roofline',
@@ -94,10 +101,25 @@ export function overview(context: DetailsContext): HTMLElement {
   );
 }
 
-function tile(title: string, value: string, note: string): HTMLElement {
+/** Kernels keep their times by what they do; the plan as a whole doesn't. */
+function staleMeasurements({ index, times, trusted, profile }: DetailsContext): HTMLElement {
+  const { kernels } = index.result.after;
+  const kept = kernels.filter((kernel) => times?.of(kernel)).length;
+  return h(
+    'p',
+    { class: 'hint stale-measurements' },
+    `Measured before the last edit: ${formatFactor(times?.profile.speedup ?? NaN)}. `,
+    kept === 0
+      ? 'No kernel is still the one that was measured. '
+      : `${kept} of ${plural(kernels.length, 'kernel')} ${kept === 1 ? 'is' : 'are'} unchanged and keep${kept === 1 ? 's its time' : ' their times'}. `,
+    trusted ? link('Profile again', profile) : '',
+  );
+}
+
+function tile(title: string, value: string, note: string, stale = false): HTMLElement {
   return h(
     'div',
-    { class: 'tile' },
+    { class: stale ? 'tile is-stale' : 'tile' },
     h('span', { class: 'tile-title' }, title),
     h('span', { class: 'tile-value' }, value),
     h('span', { class: 'tile-note' }, note),
@@ -124,6 +146,7 @@ function adapter(context: DetailsContext, gain: number): HTMLElement {
           'Software adapter: a CPU computes what a GPU would. Its times say little about one.',
         )
       : undefined,
+    context.deviceNote === undefined ? undefined : h('p', { class: 'hint' }, context.deviceNote),
     facts([
       ['Device', info ? info.description || `${info.vendor} ${info.architecture}` : device.name],
       [

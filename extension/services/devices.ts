@@ -1,0 +1,152 @@
+/**
+ * Which adapter the estimates are for.
+ *
+ * By default it is the one at hand: it is asked for in the background when the first graph is
+ * compiled, and again when the settings that choose the runner change; a profile run tells it too.
+ * Until it is known, and where it can't be, estimates are for an integrated GPU with the limits that
+ * WebGPU guarantees, and the sentence of {@link Devices.note} says so and why.
+ */
+import { DEFAULT_DEVICE, deviceByName } from '../../compiler/fusion/devices';
+import type { DeviceProfile } from '../../compiler/result';
+import { deviceForAdapter } from '../../runner/core/deviceProfile';
+import type { AdapterInfo, RunnerReply } from '../../runner/core/types';
+import { Emitter, Owner } from '../common/lifecycle';
+import type { DeviceChoice } from './settings';
+
+export interface AdapterSource {
+  readonly isTrusted: () => boolean;
+  /** Undefined: it can't be asked now (the page that would tell is not open). */
+  readonly ask: () => Promise<RunnerReply<AdapterInfo> | undefined>;
+}
+
+type Known =
+  | { readonly kind: 'unasked' }
+  | { readonly kind: 'asking' }
+  | { readonly kind: 'adapter'; readonly adapter: AdapterInfo }
+  | { readonly kind: 'unknown'; readonly reason: string };
+
+const RESTRICTED = 'in Restricted Mode nothing is asked of the GPU';
+const NO_PAGE = 'the GPU of this window is asked once a graph is shown';
+
+/** The first compile shall not wait for a process that starts beside it. */
+const PATIENCE_MS = 400;
+
+export class Devices extends Owner {
+  private known: Known = { kind: 'unasked' };
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private generation = 0;
+
+  private readonly profileChanges = this.register(new Emitter<void>());
+  /** What graphs are compiled for may have changed. */
+  readonly onDidChangeProfile = this.profileChanges.event;
+  private readonly noteChanges = this.register(new Emitter<void>());
+  readonly onDidChangeNote = this.noteChanges.event;
+
+  constructor(
+    private readonly source: AdapterSource,
+    private readonly patienceMs = PATIENCE_MS,
+  ) {
+    super();
+    this.register({ dispose: () => clearTimeout(this.timer) });
+  }
+
+  /** What to compile for; asks for the adapter when it is needed for the first time. */
+  profileFor(choice: DeviceChoice): DeviceProfile {
+    if (choice === 'auto') this.want();
+    const asked = choice === 'auto' ? undefined : deviceByName(choice);
+    return this.known.kind === 'adapter'
+      ? deviceForAdapter(this.known.adapter, asked)
+      : (asked ?? DEFAULT_DEVICE);
+  }
+
+  /** For people: which adapter estimates are for, and how that is known. */
+  note(choice: DeviceChoice): string {
+    const { known } = this;
+    if (choice !== 'auto')
+      return `Estimates are for a device of the kind "${choice}", as the setting fusionLens.device says.`;
+    switch (known.kind) {
+      case 'adapter': {
+        const { adapter } = known;
+        const name = adapter.description || adapter.architecture || adapter.vendor;
+        const rates = deviceForAdapter(adapter, undefined).name;
+        return `Estimates are for ${name || 'the adapter at hand'}: its own limits, and the rates of the kind "${rates}".`;
+      }
+      case 'unasked':
+      case 'asking':
+        return 'Estimates are for an integrated GPU until the adapter at hand has been asked.';
+      case 'unknown':
+        return `Estimates are for an integrated GPU: ${known.reason}.`;
+    }
+  }
+
+  /** A runner told which adapter it has. */
+  learn(adapter: AdapterInfo): void {
+    this.generation++;
+    this.set({ kind: 'adapter', adapter });
+  }
+
+  /** What was found out no longer counts, or more can be found out now: asks again. */
+  askAgain(): void {
+    if (this.known.kind === 'unasked') return;
+    this.generation++;
+    this.want(true);
+  }
+
+  /** The setting changed: another sentence holds. */
+  choiceChanged(): void {
+    this.noteChanges.fire();
+  }
+
+  /** The page that can tell is there. */
+  pageIsReady(): void {
+    if (this.known.kind === 'unknown' && this.known.reason === NO_PAGE) this.askAgain();
+  }
+
+  private want(again = false): void {
+    if (!again && this.known.kind !== 'unasked') return;
+    if (!this.source.isTrusted()) {
+      this.set({ kind: 'unknown', reason: RESTRICTED });
+      return;
+    }
+    // While it is asked anew, what is known still holds.
+    if (this.known.kind !== 'adapter') this.set({ kind: 'asking' });
+    clearTimeout(this.timer);
+    const generation = ++this.generation;
+    this.timer = setTimeout(() => void this.ask(generation), this.patienceMs);
+  }
+
+  private async ask(generation: number): Promise<void> {
+    let answer: RunnerReply<AdapterInfo> | undefined;
+    try {
+      answer = await this.source.ask();
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      answer = { ok: false, fault: { code: 'INTERNAL', message } };
+    }
+    // Somebody else found out meanwhile, or the settings changed.
+    if (generation !== this.generation || this.isDisposed) return;
+    if (!answer) this.set({ kind: 'unknown', reason: NO_PAGE });
+    else if (answer.ok) this.set({ kind: 'adapter', adapter: answer.value });
+    else this.set({ kind: 'unknown', reason: asReason(answer.fault.message) });
+  }
+
+  private set(known: Known): void {
+    const before = profileText(this.known);
+    this.known = known;
+    this.noteChanges.fire();
+    if (profileText(known) !== before) this.profileChanges.fire();
+  }
+}
+
+/** Two adapters with the same text are the same to the compiler. */
+function profileText(known: Known): string {
+  const profile =
+    known.kind === 'adapter' ? deviceForAdapter(known.adapter, undefined) : DEFAULT_DEVICE;
+  return JSON.stringify(profile);
+}
+
+/** A sentence as the end of another. */
+function asReason(message: string): string {
+  const [first = message] = message.split('\n', 1);
+  return `the adapter at hand is not known (${first.replace(/[.\s]+$/, '')})`;
+}
