@@ -154,9 +154,19 @@ export function patternOf(
   if (reductive.size > 1 && !connected(members)) return 'horizontal';
   if (reductive.size > 1) return 'composite';
   if (contractions.length > 0) return after ? 'epilogue' : 'prologue';
-  // A layer norm or softmax goes on elementwise after its own reductions.
+  // A layer norm or softmax goes on along the row after its own reductions; a mean's division doesn't.
+  const size = (c: Compute): number =>
+    boundElements(
+      spec.program,
+      c.dims.map((d) => d.extent),
+    );
+  const results = Math.max(...reductions.map(size));
   const goesOn = members.some(
-    (m) => !m.monoid && !before.has(m.value) && m.origin.some((o) => reductive.has(o)),
+    (m) =>
+      !m.monoid &&
+      !before.has(m.value) &&
+      m.origin.some((o) => reductive.has(o)) &&
+      size(m) > results,
   );
   if (into && (after || goesOn)) return 'composite';
   return into ? 'into-reduction' : 'after-reduction';
