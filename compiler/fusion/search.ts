@@ -59,6 +59,9 @@ interface Candidate {
   readonly order: number;
 }
 
+/** What a sibling move must gain at least, as a share of the two kernels' time. */
+const SIBLING_GAIN = 0.02;
+
 /** Stands for the cost of a group that no template can run: any merge that can is welcome. */
 const IMPOSSIBLE_PS = Number.MAX_SAFE_INTEGER / 4;
 
@@ -208,6 +211,9 @@ export class Search {
     const propose = (kind: 'vertical' | 'sibling', a: number, b: number): void => {
       if (may && !may(a, b)) return;
       const gain = this.gain(a, b);
+      // Two big kernels side by side save a launch: not worth the registers they would share.
+      if (kind === 'sibling' && gain < SIBLING_GAIN * ((this.cost(a) ?? 0) + (this.cost(b) ?? 0)))
+        return;
       if (gain > 0 && !grouping.cycle(a, b)) heap.push({ kind, a, b, gain, order: this.tick++ });
     };
     const consumers = grouping.consumers(id);
