@@ -60,7 +60,7 @@ interface Candidate {
 }
 
 /** What a sibling move must gain at least, as a share of the two kernels' time. */
-const SIBLING_GAIN = 0.02;
+const SIBLING_GAIN = 0.005;
 
 /** Stands for the cost of a group that no template can run: any merge that can is welcome. */
 const IMPOSSIBLE_PS = Number.MAX_SAFE_INTEGER / 4;
