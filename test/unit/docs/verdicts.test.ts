@@ -1,0 +1,61 @@
+// docs/verdicts.md can't lie: every example on it is compiled and shows the code that it stands under,
+// and every code is either explained or listed as reserved.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { compile } from '../../../compiler';
+import { HARD_CODES, SOFT_CODES, USER_CODES } from '../../../compiler/fusion/verdicts';
+
+const PAGE = readFileSync('docs/verdicts.md', 'utf8');
+const [EXPLAINED = '', RESERVED = ''] = PAGE.split('\n## Reserved\n');
+
+interface Section {
+  readonly code: string;
+  readonly text: string;
+}
+
+const sections: Section[] = EXPLAINED.split('\n### ')
+  .slice(1)
+  .map((text) => ({ code: text.slice(0, text.indexOf('\n')), text }));
+
+/** All codes in the answer to a file: of edges, of kernels, of the file as a whole. */
+function codesOf(source: string): Set<string> {
+  const { result } = compile({ file: 'example.fuse', bytes: new TextEncoder().encode(source) });
+  const verdicts = [
+    ...result.decisions.flatMap((d) => d.verdicts),
+    ...result.after.kernels.flatMap((k) => k.notes),
+  ];
+  return new Set([...verdicts, ...result.diagnostics].map(({ code }) => code));
+}
+
+describe('docs/verdicts.md', () => {
+  it('explains each code once, or lists it as reserved', () => {
+    const reserved = [...RESERVED.matchAll(/`([A-Z_]+)`/g)].map((m) => m[1] ?? '');
+    const listed = [...sections.map(({ code }) => code), ...reserved].sort();
+    assert.deepEqual(listed, [...HARD_CODES, ...SOFT_CODES, ...USER_CODES].sort());
+  });
+
+  for (const { code, text } of sections)
+    it(`shows ${code} by an example`, () => {
+      const example = /```fuse\n([\s\S]*?)```/.exec(text)?.[1];
+      assert.ok(example !== undefined, 'no example');
+      const codes = codesOf(example);
+      assert.ok(codes.has(code), `the example gives ${[...codes].join(', ') || 'nothing'}`);
+    });
+
+  it('says of each code where its limit comes from and what to do', () => {
+    for (const { code, text } of sections) {
+      assert.match(text, /\nLimit: \S/, code);
+      assert.match(text, /What to do: \S/, code);
+    }
+  });
+
+  it('gives no code that it calls reserved', () => {
+    const reserved = [...RESERVED.matchAll(/`([A-Z_]+)`/g)].map((m) => m[1] ?? '');
+    const sources = ['search', 'policy', 'plan', 'decisions']
+      .map((name) => readFileSync(`compiler/fusion/${name}.ts`, 'utf8'))
+      .concat(readFileSync('compiler/schedule/schedule.ts', 'utf8'))
+      .join('\n');
+    for (const code of reserved) assert.ok(!sources.includes(`'${code}'`), code);
+  });
+});
