@@ -16,6 +16,7 @@ import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuse } from './import/fuse';
 import { importOnnx } from './import/onnx';
+import { decodeUtf8 } from './import/utf8';
 import type { Compilation, CompileOptions, CompileSource } from './index';
 import type { Program } from './ir/compute';
 import type { ValueId } from './ir/expr';
@@ -126,38 +127,6 @@ function importSource(source: CompileSource): ImportResult {
   const file = source.file.toLowerCase();
   if (file.endsWith('.onnx')) return importOnnx(source.bytes, source.file, source.sideFile);
   return importFuse(decodeUtf8(source.bytes), source.file);
-}
-
-/** UTF-8 to text; malformed bytes become U+FFFD. (The compiler has no TextDecoder: it is no part of the language.) */
-export function decodeUtf8(bytes: Uint8Array): string {
-  const parts: string[] = [];
-  let chunk: number[] = [];
-  const flush = (): void => {
-    parts.push(String.fromCodePoint(...chunk));
-    chunk = [];
-  };
-  let i = bytes.length >= 3 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
-  while (i < bytes.length) {
-    const b = bytes[i] ?? 0;
-    const need = b < 0x80 ? 0 : b >= 0xc2 && b < 0xe0 ? 1 : b >= 0xe0 && b < 0xf0 ? 2 : b >= 0xf0 && b < 0xf5 ? 3 : -1;
-    let code = need === 0 ? b : need < 0 ? 0xfffd : b & (0x3f >> need);
-    let used = 1;
-    if (need > 0) {
-      for (; used <= need; used++) {
-        const c = bytes[i + used];
-        if (c === undefined || (c & 0xc0) !== 0x80) break;
-        code = (code << 6) | (c & 0x3f);
-      }
-      const short = used <= need;
-      const least = need === 1 ? 0x80 : need === 2 ? 0x800 : 0x10000;
-      if (short || code < least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
-    }
-    chunk.push(code);
-    i += used;
-    if (chunk.length >= 4096) flush();
-  }
-  flush();
-  return parts.join('');
 }
 
 function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {

@@ -8,6 +8,7 @@ import type { Diagnostic, SourceRange } from './diagnostics';
 import type { DType, Storage } from './graph/dtype';
 import type { NodeId, TensorId } from './graph/graph';
 import type { Pattern, Verdict } from './fusion/verdicts';
+import type { ConstData } from './ir/compute';
 
 export type ShownDim = number | string;
 
@@ -201,16 +202,7 @@ export interface BufferSpec {
   readonly distribution?: 'normal' | 'positive';
 }
 
-export type BufferData =
-  | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
-  | {
-      readonly kind: 'external';
-      readonly location: string;
-      readonly offset: number;
-      readonly length?: number;
-    }
-  | { readonly kind: 'fill'; readonly value: number }
-  | { readonly kind: 'numbers'; readonly values: readonly number[] };
+export type BufferData = ConstData;
 
 export interface DispatchSpec {
   /** The kernel of the plan it belongs to. */
@@ -229,5 +221,9 @@ export interface ExecPlan {
   readonly buffers: readonly BufferSpec[];
   readonly dispatches: readonly DispatchSpec[];
   /** Graph outputs: the buffer that holds each. */
-  readonly outputs: readonly { readonly name: string; readonly buffer: string; readonly shape: readonly number[] }[];
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly buffer: string;
+    readonly shape: readonly number[];
+  }[];
 }

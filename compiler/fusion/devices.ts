@@ -20,20 +20,23 @@ export const DEFAULT_LIMITS: AdapterLimits = {
 
 const MIB = 1 << 20;
 
+/** What is assumed where no adapter is known: a laptop's own GPU. */
+export const DEFAULT_DEVICE: DeviceProfile = {
+  name: 'integrated',
+  source: 'shipped',
+  software: false,
+  launchUs: 8,
+  bytesPerUs: 60_000,
+  flopsPerUs: 1_500_000,
+  saturatingThreads: 8_192,
+  sharedAccessWork: 2,
+  barrierWork: 40,
+  cacheBytes: 4 * MIB,
+  limits: DEFAULT_LIMITS,
+};
+
 export const DEVICES: readonly DeviceProfile[] = [
-  {
-    name: 'integrated',
-    source: 'shipped',
-    software: false,
-    launchUs: 8,
-    bytesPerUs: 60_000,
-    flopsPerUs: 1_500_000,
-    saturatingThreads: 8_192,
-    sharedAccessWork: 2,
-    barrierWork: 40,
-    cacheBytes: 4 * MIB,
-    limits: DEFAULT_LIMITS,
-  },
+  DEFAULT_DEVICE,
   {
     name: 'discrete',
     source: 'shipped',
@@ -80,20 +83,6 @@ export const DEVICES: readonly DeviceProfile[] = [
     },
   },
 ];
-
-export const DEFAULT_DEVICE: DeviceProfile = {
-  name: 'integrated',
-  source: 'shipped',
-  software: false,
-  launchUs: 8,
-  bytesPerUs: 60_000,
-  flopsPerUs: 1_500_000,
-  saturatingThreads: 8_192,
-  sharedAccessWork: 2,
-  barrierWork: 40,
-  cacheBytes: 4 * MIB,
-  limits: DEFAULT_LIMITS,
-};
 
 export function deviceByName(name: string): DeviceProfile | undefined {
   return DEVICES.find((d) => d.name === name);

@@ -11,7 +11,7 @@
  * objects, builds its types at run time or brings the whole of ONNX's schema, and throws on bad
  * input. Models are mostly weights, which must stay views; what is needed of the format is this page.
  */
-import { decodeUtf8 } from './utf8';
+import { decodeUtf8 } from '../utf8';
 
 export const VARINT = 0;
 export const FIXED64 = 1;
