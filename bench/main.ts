@@ -1,0 +1,78 @@
+/**
+ * `npm run bench`: compile times of the examples, of models and of generated graphs, then the times
+ * of the examples on the GPU, fused and unfused.
+ *
+ *   npm run bench -- [--json] [--no-gpu] [--no-compile] [--models DIR] [--max-ops N]
+ *                    [--only TEXT] [--seconds S]
+ *
+ * A folder with ONNX models is named by --models or by FUSION_LENS_MODELS. Figures are only worth
+ * comparing on one machine with nothing else running.
+ */
+import { cpus } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { type Case, casesIn, compileTable, generatedCases, measureCompile } from './compileTimes';
+import { gpuTable, measureGpu } from './gpuTimes';
+
+const SIZES = [100, 1_000, 10_000, 100_000];
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      json: { type: 'boolean', default: false },
+      'no-gpu': { type: 'boolean', default: false },
+      'no-compile': { type: 'boolean', default: false },
+      models: { type: 'string' },
+      'max-ops': { type: 'string', default: '100000' },
+      only: { type: 'string', default: '' },
+      seconds: { type: 'string', default: '2' },
+    },
+  });
+  const most = positive(values['max-ops'], '--max-ops');
+  const seconds = positive(values.seconds, '--seconds');
+  const wanted = (c: Case): boolean => c.name.includes(values.only);
+  const note = (text: string): void => void process.stderr.write(`${text}\n`);
+
+  const examples = (await casesIn(path.join(__dirname, '..', 'examples'))).filter(wanted);
+  const models = values.models ?? process.env['FUSION_LENS_MODELS'];
+  const cases = [
+    ...examples,
+    ...(models ? (await casesIn(models)).filter(wanted) : []),
+    ...generatedCases(SIZES.filter((n) => n <= most)).filter(wanted),
+  ];
+
+  const compileTimes = [];
+  if (!values['no-compile']) {
+    for (const c of cases) {
+      note(`compiling ${c.name}`);
+      compileTimes.push(await measureCompile(c));
+    }
+  }
+  const gpu = values['no-gpu']
+    ? undefined
+    : await measureGpu(examples, seconds, (name) => note(`running ${name}`));
+
+  const machine = `${cpus()[0]?.model.trim() ?? 'unknown CPU'} (${cpus().length} cores), Node ${process.version}`;
+  if (values.json) {
+    console.log(
+      JSON.stringify({ machine, compile: compileTimes, ...(gpu ? { gpu } : {}) }, null, 2),
+    );
+  } else {
+    console.log(machine);
+    if (compileTimes.length > 0)
+      console.log(`\nCompiling, from bytes to result\n${compileTable(compileTimes).join('\n')}`);
+    if (gpu) console.log(`\nRunning on the GPU\n${gpuTable(gpu).join('\n')}`);
+  }
+  if (gpu?.times.some((t) => !t.verified)) process.exitCode = 1;
+}
+
+function positive(text: string, flag: string): number {
+  const n = Number(text);
+  if (n > 0) return n;
+  throw new Error(`${flag} must be a number above 0, not ${text}`);
+}
+
+main().catch((e: unknown) => {
+  console.error(e instanceof Error ? e.message : String(e));
+  process.exitCode = 2;
+});
