@@ -128,6 +128,8 @@ function reportUnused(binder: Binder, diagnostics: Diagnostic[]): void {
   }
 }
 
+const DECLARATIONS: ReadonlySet<Statement['kind']> = new Set(['dim', 'input', 'param', 'const']);
+
 /** Puts quick fixes on undeclared names: this one, and all of them at once. */
 function offerDeclarations(
   diagnostics: Diagnostic[],
@@ -135,7 +137,8 @@ function offerDeclarations(
   guesses: Guesses,
   statements: readonly Statement[],
 ): void {
-  const first = statements[0];
+  // After the declarations that are there: their dims may size the new ones.
+  const first = statements.find(({ kind }) => !DECLARATIONS.has(kind)) ?? statements[0];
   if (!first || binder.undeclared.size === 0) return;
   const at = { line: first.range.start.line, column: 0 };
   const open = [...binder.undeclared.keys()].slice(0, 50);

@@ -94,6 +94,17 @@ describe('fuse: faults', () => {
     assert.deepEqual(printGraph(graph).sort(), printGraph(after.graph).sort());
   });
 
+  it('declares below the dims that the new declarations need', () => {
+    const source = '# comment\ndim B = 2\ninput x: f32[B, 8]\n\ny = x + z\noutput y\n';
+    const { diagnostics } = importFuse(source, 't.fuse');
+    const fixed = applyFix(source, diagnostics[0]?.fixes?.[0]);
+    assert.equal(
+      fixed,
+      '# comment\ndim B = 2\ninput x: f32[B, 8]\n\ninput z: f32[B, 8]\ny = x + z\noutput y\n',
+    );
+    assert.deepEqual(importFuse(fixed, 't.fuse').diagnostics, []);
+  });
+
   it('guesses declarations from what is declared', () => {
     const guess = (source: string): string => {
       const { diagnostics } = importFuse(source, 't.fuse');
