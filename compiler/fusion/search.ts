@@ -127,10 +127,43 @@ export class Search {
     const several = [...grouping.groups.values()].filter((g) =>
       origin(g.id).some((o) => (sizes.get(o) ?? 0) > 1),
     );
-    this.run(several, (a, b) => {
-      const x = origin(a);
-      return origin(b).every((o) => x.includes(o));
-    });
+    this.wholeOps(several);
+    this.run(
+      several.flatMap((g) => grouping.groups.get(g.id) ?? []),
+      (a, b) => {
+        const x = origin(a);
+        return origin(b).every((o) => x.includes(o));
+      },
+    );
+  }
+
+  /** Makes one group of all computes of an op where that is no slower than one group each. */
+  private wholeOps(groups: readonly Group[]): void {
+    const { grouping } = this;
+    const byOp = new Map<NodeId, Group[]>();
+    for (const g of groups) {
+      const [op, second] = grouping.compute(g.members[0] ?? 0).origin;
+      if (op === undefined || second !== undefined) continue;
+      const list = byOp.get(op);
+      if (list) list.push(g);
+      else byOp.set(op, [g]);
+    }
+    for (const list of byOp.values()) {
+      const [first, ...rest] = list;
+      if (!first || rest.length === 0 || list.length > MEMBER_LIMIT) continue;
+      const members = list.flatMap((g) => g.members);
+      const whole = this.memo.ask(members, grouping.stored(members), false).result;
+      if (!whole.ok) continue;
+      const apart = list.reduce((sum, g) => sum + (this.cost(g.id) ?? IMPOSSIBLE_PS), 0);
+      if (whole.value.cost > apart) continue;
+      // No path leads out of an op and back into it.
+      let id = first.id;
+      for (const g of rest) {
+        const left = grouping.group(id).members;
+        this.log.push({ kind: 'vertical', left, right: g.members, gainPs: 0 });
+        id = grouping.merge(id, g.id);
+      }
+    }
   }
 
   /** The full search. */
