@@ -139,6 +139,24 @@ export class Grouping {
     return false;
   }
 
+  /** How many values the members read from outside. */
+  inputs(members: readonly number[]): number {
+    const stamp = ++this.stamp;
+    for (const m of members) this.mark[m] = stamp;
+    const values = new Set<ValueId>();
+    let computed = 0;
+    for (const m of members) {
+      for (const v of this.inputsOf[m] ?? []) values.add(v);
+      for (const p of this.reads[m] ?? []) {
+        if (this.mark[p] === stamp) continue;
+        // Marked as met: it counts once.
+        this.mark[p] = stamp;
+        computed++;
+      }
+    }
+    return values.size + computed;
+  }
+
   spec(members: readonly number[]): GroupSpec {
     return specOf(this.program, members, this.stored(members));
   }

@@ -59,6 +59,9 @@ interface Candidate {
   readonly order: number;
 }
 
+/** What a chain that is merged without asking may hold: few enough that no adapter's limit is near. */
+const CHAIN = { members: 16, inputs: 3 };
+
 /** What a sibling move must gain at least, as a share of the two kernels' time. */
 const SIBLING_GAIN = 0.005;
 
@@ -190,16 +193,14 @@ export class Search {
       // With two computed operands it may do better as the epilogue of either.
       if (consumer.monoid || (grouping.reads[r] ?? []).length > 1 || !identityRead(consumer, c))
         return;
-      if (new Set([...(grouping.inputsOf[i] ?? []), ...(grouping.inputsOf[r] ?? [])]).size > 3)
-        return;
       const a = only(grouping.homes[i]);
       const b = only(grouping.homes[r]);
       if (a === undefined || b === undefined || a === b) return;
       const x = grouping.group(a).members;
       const y = grouping.group(b).members;
       const pointwise = (m: number): boolean => !grouping.compute(m).monoid;
-      if (x.length + y.length > 16 || !x.every(pointwise) || !y.every(pointwise)) return;
-      if (!this.policy.allows(x, y)) return;
+      if (x.length + y.length > CHAIN.members || !x.every(pointwise) || !y.every(pointwise)) return;
+      if (grouping.inputs(union(x, y)) > CHAIN.inputs || !this.policy.allows(x, y)) return;
       this.log.push({ kind: 'vertical', left: x, right: y, gainPs: 0 });
       grouping.merge(a, b);
     });
