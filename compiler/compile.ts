@@ -9,7 +9,17 @@ import { DEFAULT_DEVICE } from './fusion/devices';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
 import { Grouping } from './fusion/grouping';
-import { classesOf, CodeCache, labelOf, nodesOf, opNames, type Plan, planView, snapshot, type ViewContext } from './fusion/plan';
+import {
+  classesOf,
+  CodeCache,
+  labelOf,
+  nodesOf,
+  opNames,
+  type Plan,
+  planView,
+  snapshot,
+  type ViewContext,
+} from './fusion/plan';
 import { Policy } from './fusion/policy';
 import { Search } from './fusion/search';
 import type { DType } from './graph/dtype';
@@ -43,7 +53,12 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const graph = withDims(imported.graph, options.dims ?? {});
   const lowered = timed('lower', () => lowerGraph(graph));
   const { program } = lowered;
-  const diagnostics: Diagnostic[] = [...imported.diagnostics, ...lowered.diagnostics, ...dimDiagnostics(graph, options.dims ?? {}), ...storageDiagnostics(program, f16)];
+  const diagnostics: Diagnostic[] = [
+    ...imported.diagnostics,
+    ...lowered.diagnostics,
+    ...dimDiagnostics(graph, options.dims ?? {}),
+    ...storageDiagnostics(program, f16),
+  ];
 
   const plans = timed('fuse', () => {
     const policy = new Policy(graph, program, lowered.base);
@@ -58,12 +73,20 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       });
       const verdicts = search.require([...computes]);
       if (verdicts.length > 0) {
-        const text = verdicts.map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`).join('; ');
-        diagnostics.push(error('REQUIRED_BUT', `'${r.directive.text}' can't be one kernel: ${text}`, r.directive.range));
+        const text = verdicts
+          .map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`)
+          .join('; ');
+        diagnostics.push(
+          error(
+            'REQUIRED_BUT',
+            `'${r.directive.text}' can't be one kernel: ${text}`,
+            r.directive.range,
+          ),
+        );
       }
     }
     search.fuse();
-    const fused = snapshot(search, 'k');
+    const fused = snapshot(search, 'k', diagnostics);
     return { search, unfused, fused };
   });
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
@@ -81,7 +104,14 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   for (const i of plans.fused.impossible) {
     const nodes = nodesOf(program, i.members);
     const node = graph.nodes.find((n) => n.id === nodes[0]);
-    diagnostics.push(error('NO_KERNEL', `${labelOf(names, nodes)} can't be made a kernel on this adapter: ${i.verdicts.map((v) => v.message).join('; ')}`, node?.range, { subject: node?.id ?? '' }));
+    diagnostics.push(
+      error(
+        'NO_KERNEL',
+        `${labelOf(names, nodes)} can't be made a kernel on this adapter: ${i.verdicts.map((v) => v.message).join('; ')}`,
+        node?.range,
+        { subject: node?.id ?? '' },
+      ),
+    );
   }
 
   const result: CompileResult = {
@@ -92,7 +122,13 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     dims: Object.fromEntries(graph.dims),
     graph: {
       name: graph.name,
-      nodes: nodeViews(graph, lowered, after, plans.unfused, classesOf(program, plans.search.memo.signatures)),
+      nodes: nodeViews(
+        graph,
+        lowered,
+        after,
+        plans.unfused,
+        classesOf(program, plans.search.memo.signatures),
+      ),
       tensors: tensorViews(graph, lowered),
       inputs: graph.inputs,
       outputs: graph.outputs.map((o) => ({ name: o.name, tensor: o.tensor })),
@@ -105,7 +141,8 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     device,
     stages,
   };
-  const find = (plan: Plan, id: string): Plan['kernels'][number] | undefined => plan.kernels.find((k) => k.id === id);
+  const find = (plan: Plan, id: string): Plan['kernels'][number] | undefined =>
+    plan.kernels.find((k) => k.id === id);
   return {
     result,
     graph,
@@ -118,7 +155,12 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       const bound = new Map(program.dims);
       for (const [name, n] of Object.entries(dims ?? {})) bound.set(name, n);
       const plan = which === 'fused' ? plans.fused : plans.unfused;
-      return makeExecPlan(program, code.planned(plan.kernels, (k) => labelOf(names, nodesOf(program, k.members))), bound, f16);
+      return makeExecPlan(
+        program,
+        code.planned(plan.kernels, (k) => labelOf(names, nodesOf(program, k.members))),
+        bound,
+        f16,
+      );
     },
   };
 }
@@ -131,7 +173,8 @@ function importSource(source: CompileSource): ImportResult {
 
 function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {
   const dims = new Map(graph.dims);
-  for (const [name, n] of Object.entries(given)) if (dims.has(name) && Number.isInteger(n) && n >= 1) dims.set(name, n);
+  for (const [name, n] of Object.entries(given))
+    if (dims.has(name) && Number.isInteger(n) && n >= 1) dims.set(name, n);
   return { ...graph, dims };
 }
 
@@ -140,8 +183,14 @@ function dimDiagnostics(graph: Graph, given: Readonly<Record<string, number>>): 
   for (const [name, n] of Object.entries(given)) {
     if (!graph.dims.has(name)) {
       const known = [...graph.dims.keys()];
-      out.push(error('UNKNOWN_DIM', `the graph has no dim named '${name}'${known.length > 0 ? `; it has ${known.join(', ')}` : '; all its shapes are plain numbers'}`));
-    } else if (!Number.isInteger(n) || n < 1) out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 1, not ${n}`));
+      out.push(
+        error(
+          'UNKNOWN_DIM',
+          `the graph has no dim named '${name}'${known.length > 0 ? `; it has ${known.join(', ')}` : '; all its shapes are plain numbers'}`,
+        ),
+      );
+    } else if (!Number.isInteger(n) || n < 1)
+      out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 1, not ${n}`));
   }
   return out;
 }
@@ -154,12 +203,35 @@ function storageDiagnostics(program: Program, f16: boolean): Diagnostic[] {
   const say = (types: readonly DType[], text: (t: DType) => string): void => {
     for (const t of types) if (seen.has(t)) out.push(info('STORAGE_TYPE', text(t)));
   };
-  say(['i64', 'u64'], (t) => `${t} tensors are stored in 32 bits on the GPU, which has no 64-bit integers: half the memory, and values beyond 32 bits wrap`);
-  say(['f64'], (t) => `${t} tensors are stored as f32 on the GPU, which has no 64-bit floats: half the memory, and about 7 significant digits`);
-  say(['i8', 'u8', 'bool'], (t) => `${t} tensors are stored in 32 bits an element on the GPU: four times the memory`);
-  say(['i16', 'u16'], (t) => `${t} tensors are stored in 32 bits an element on the GPU: twice the memory`);
-  say(['bf16'], (t) => `${t} tensors are stored and computed as f32 on the GPU: twice the memory, and more precise than on hardware that has ${t}`);
-  if (!f16) say(['f16'], (t) => `${t} tensors are stored and computed as f32 here: this adapter (or device profile) lacks shader-f16; twice the memory`);
+  say(
+    ['i64', 'u64'],
+    (t) =>
+      `${t} tensors are stored in 32 bits on the GPU, which has no 64-bit integers: half the memory, and values beyond 32 bits wrap`,
+  );
+  say(
+    ['f64'],
+    (t) =>
+      `${t} tensors are stored as f32 on the GPU, which has no 64-bit floats: half the memory, and about 7 significant digits`,
+  );
+  say(
+    ['i8', 'u8', 'bool'],
+    (t) => `${t} tensors are stored in 32 bits an element on the GPU: four times the memory`,
+  );
+  say(
+    ['i16', 'u16'],
+    (t) => `${t} tensors are stored in 32 bits an element on the GPU: twice the memory`,
+  );
+  say(
+    ['bf16'],
+    (t) =>
+      `${t} tensors are stored and computed as f32 on the GPU: twice the memory, and more precise than on hardware that has ${t}`,
+  );
+  if (!f16)
+    say(
+      ['f16'],
+      (t) =>
+        `${t} tensors are stored and computed as f32 here: this adapter (or device profile) lacks shader-f16; twice the memory`,
+    );
   return out;
 }
 
@@ -196,9 +268,16 @@ function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
   return out;
 }
 
-function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Plan, computeClasses: readonly IndexClass[]): NodeView[] {
+function nodeViews(
+  graph: Graph,
+  lowered: Lowered,
+  after: PlanView,
+  unfused: Plan,
+  computeClasses: readonly IndexClass[],
+): NodeView[] {
   const kernelOf = new Map<NodeId, string>();
-  for (const k of after.kernels) for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
+  for (const k of after.kernels)
+    for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
   const flops = new Map<NodeId, number>();
   for (const k of unfused.kernels) {
     const nodes = nodesOf(lowered.program, k.members);
@@ -206,7 +285,15 @@ function nodeViews(graph: Graph, lowered: Lowered, after: PlanView, unfused: Pla
     if (n !== undefined) flops.set(n, (flops.get(n) ?? 0) + k.scheduled.features.flops);
   }
   const classes = new Map<NodeId, NodeView['indexClass']>();
-  const rank = ['elementwise', 'broadcast', 'injective', 'gather', 'stencil', 'reduction', 'contraction'];
+  const rank = [
+    'elementwise',
+    'broadcast',
+    'injective',
+    'gather',
+    'stencil',
+    'reduction',
+    'contraction',
+  ];
   lowered.program.computes.forEach((c, i) => {
     const k = computeClasses[i] ?? 'elementwise';
     for (const o of c.origin) {
@@ -242,20 +329,42 @@ function attrText(attrs: Graph['nodes'][number]['attrs']): string {
     if (v === undefined || k === 'opset') continue;
     if (typeof v === 'object' && 'tensor' in v) parts.push(`${k}=<tensor>`);
     else if (typeof v === 'object' && 'dims' in v) parts.push(`${k}=${I.printShape(v.dims)}`);
-    else if (typeof v === 'object') parts.push(`${k}=[${v.slice(0, 8).join(', ')}${v.length > 8 ? ', …' : ''}]`);
-    else parts.push(`${k}=${typeof v === 'number' && !Number.isInteger(v) ? Number(v.toPrecision(6)) : v}`);
+    else if (typeof v === 'object')
+      parts.push(`${k}=[${v.slice(0, 8).join(', ')}${v.length > 8 ? ', …' : ''}]`);
+    else
+      parts.push(
+        `${k}=${typeof v === 'number' && !Number.isInteger(v) ? Number(v.toPrecision(6)) : v}`,
+      );
   }
   return parts.join(', ');
 }
 
-function runnable(graph: Graph, lowered: Lowered, plan: Plan, diagnostics: readonly Diagnostic[]): CompileResult['runnable'] {
+/** Faults of what was asked of the plan: the graph itself runs all the same. */
+const REQUESTS: ReadonlySet<string> = new Set([
+  'EXPECTATION_FAILED',
+  'REQUIRED_BUT',
+  'BAD_SCHEDULE',
+]);
+
+function runnable(
+  graph: Graph,
+  lowered: Lowered,
+  plan: Plan,
+  diagnostics: readonly Diagnostic[],
+): CompileResult['runnable'] {
   const ops = [...lowered.unsupported.keys()];
   if (ops.length > 0) {
-    const names = [...new Set(ops.map((id) => graph.nodes.find((n) => n.id === id)?.sourceOp ?? id))];
-    return { ok: false, reason: `${ops.length === 1 ? 'one op is' : `${ops.length} ops are`} not analysed (${names.slice(0, 5).join(', ')}${names.length > 5 ? '…' : ''})` };
+    const names = [
+      ...new Set(ops.map((id) => graph.nodes.find((n) => n.id === id)?.sourceOp ?? id)),
+    ];
+    return {
+      ok: false,
+      reason: `${ops.length === 1 ? 'one op is' : `${ops.length} ops are`} not analysed (${names.slice(0, 5).join(', ')}${names.length > 5 ? '…' : ''})`,
+    };
   }
-  if (plan.impossible.length > 0) return { ok: false, reason: 'some ops can’t be made kernels on this adapter' };
-  const fault = diagnostics.find((d) => d.severity === 'error' && d.code !== 'EXPECTATION_FAILED' && d.code !== 'REQUIRED_BUT');
+  if (plan.impossible.length > 0)
+    return { ok: false, reason: 'some ops can’t be made kernels on this adapter' };
+  const fault = diagnostics.find((d) => d.severity === 'error' && !REQUESTS.has(d.code));
   if (fault) return { ok: false, reason: fault.message };
   if (graph.outputs.length === 0) return { ok: false, reason: 'the graph has no outputs' };
   return { ok: true };

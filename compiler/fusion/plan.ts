@@ -1,15 +1,18 @@
 /**
  * L2: the finished plan: kernels in execution order, each with its schedule, its price and its name.
  */
+import { type Diagnostic, error } from '../diagnostics';
 import { storageBytes, storageOf } from '../graph/dtype';
 import type { Graph, NodeId, TensorId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
 import type { DeviceProfile, IndexClass, KernelView, PlanView } from '../result';
 import { foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
+import { overrideSchedule } from '../schedule/override';
 import {
   buildKernel,
   contractionDims,
@@ -18,7 +21,7 @@ import {
   type Schedule,
   type Scheduled,
 } from '../schedule/schedule';
-import { structuralHash } from './hash';
+import { fnv, structuralHash } from './hash';
 import { specOf } from './memo';
 import type { Search } from './search';
 import type { Signatures } from './signature';
@@ -53,7 +56,7 @@ export interface Plan {
   }[];
 }
 
-export function snapshot(search: Search, prefix: string): Plan {
+export function snapshot(search: Search, prefix: string, faults: Diagnostic[] = []): Plan {
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf = new Map<number, PlanKernel[]>();
@@ -74,7 +77,7 @@ export function snapshot(search: Search, prefix: string): Plan {
       facts = { hash, pattern: patternOf(search.program, g.members, spec) };
       known.set(structure, facts);
     }
-    const k: PlanKernel = {
+    const own: PlanKernel = {
       id: `${prefix}${kernels.length}`,
       group: g.id,
       members: g.members,
@@ -83,6 +86,7 @@ export function snapshot(search: Search, prefix: string): Plan {
       ownSchedule: search.ownSchedule(g.id, spec),
       facts,
     };
+    const k = withOverrides(search, own, faults);
     kernels.push(k);
     for (const m of g.members) {
       const list = kernelsOf.get(m);
@@ -91,6 +95,33 @@ export function snapshot(search: Search, prefix: string): Plan {
     }
   }
   return { kernels, kernelsOf, impossible };
+}
+
+/** The kernel with the parameters that `schedule` lines set for its ops; a fault for those it can't have. */
+function withOverrides(search: Search, k: PlanKernel, faults: Diagnostic[]): PlanKernel {
+  const { policy, options, program } = search;
+  if (policy.schedules.size === 0) return k;
+  let out = k;
+  for (const n of nodesOf(program, k.members)) {
+    const d = policy.schedules.get(n);
+    if (!d) continue;
+    const before = out;
+    const shown = overrideSchedule(before.scheduled.schedule, d.params, options.device.limits);
+    if (!shown.ok) {
+      faults.push(error('BAD_SCHEDULE', `'${d.text}' can't be: ${shown.reason}`, d.range));
+      continue;
+    }
+    out = {
+      ...before,
+      scheduled: { ...before.scheduled, schedule: shown.schedule },
+      ownSchedule: () => {
+        const r = overrideSchedule(before.ownSchedule(), d.params, options.device.limits);
+        return r.ok ? r.schedule : before.ownSchedule();
+      },
+      facts: { ...before.facts, hash: fnv(`${before.facts.hash} ${JSON.stringify(d.params)}`) },
+    };
+  }
+  return out;
 }
 
 /** Code of kernels, built when first asked for. */
@@ -288,6 +319,23 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
   }
 }
 
+/** Workgroups, with symbolic sizes at their profiling values. */
+function gridOf(program: Program, s: Schedule): number {
+  const size = (d: IndexExpr): number => boundElements(program, [d]);
+  switch (s.kind) {
+    case 'row':
+      return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
+    case 'loop': {
+      const { tile, workgroup } = s.params;
+      const threads =
+        tile.kind === 'linear'
+          ? Math.ceil(boundElements(program, s.plan.space) / tile.size)
+          : s.plan.space.reduce((n, d, i) => n * Math.ceil(size(d) / (tile.sizes[i] ?? 1)), 1);
+      return Math.ceil(threads / workgroup);
+    }
+  }
+}
+
 export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | undefined): KernelView {
   const { program, device } = ctx;
   const f = k.scheduled.features;
@@ -352,7 +400,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     estimatedUnfusedUs: fused ? aloneUs : time.us,
     notes,
     workgroup: [invocations, 1, 1],
-    grid: foldGrid(Math.max(0, Math.ceil(f.threads / invocations))),
+    grid: foldGrid(gridOf(program, schedule)),
     schedule: params,
   };
 }

@@ -22,6 +22,8 @@ export class Policy {
   readonly keep = new Set<ValueId>();
   /** Nodes that must be one kernel, per directive. */
   readonly required: { readonly directive: Directive; readonly nodes: readonly NodeId[] }[] = [];
+  /** Schedule parameters set for the kernel that an op is in. */
+  readonly schedules = new Map<NodeId, Directive & { kind: 'schedule' }>();
   private readonly cuts: Cut[] = [];
   private readonly recompute = new Set<NodeId>();
   private readonly producer = new Map<TensorId, NodeId>();
@@ -57,19 +59,27 @@ export class Policy {
         case 'nofuse': {
           const from = this.producer.get(d.from);
           const to = this.producer.get(d.to);
-          if (from !== undefined && to !== undefined) this.cuts.push({ from, to, source: d.text, line: d.range?.start.line });
+          if (from !== undefined && to !== undefined)
+            this.cuts.push({ from, to, source: d.text, line: d.range?.start.line });
           break;
         }
         case 'fuse':
-          this.required.push({ directive: d, nodes: d.values.flatMap((v) => this.producer.get(v) ?? []) });
+          this.required.push({
+            directive: d,
+            nodes: d.values.flatMap((v) => this.producer.get(v) ?? []),
+          });
           break;
         case 'recompute': {
           const n = this.producer.get(d.value);
           if (n !== undefined) this.recompute.add(n);
           break;
         }
+        case 'schedule': {
+          const n = this.producer.get(d.value);
+          if (n !== undefined) this.schedules.set(n, d);
+          break;
+        }
         case 'expect':
-        case 'schedule':
           break;
       }
     }
@@ -77,7 +87,9 @@ export class Policy {
 
   names(nodes: readonly NodeId[]): string {
     const names = [...new Set(nodes.map((n) => this.nameOf.get(n) ?? n))];
-    return names.length <= 3 ? names.join(', ') : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`;
+    return names.length <= 3
+      ? names.join(', ')
+      : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`;
   }
 
   private origins(members: readonly number[]): Set<NodeId> {
@@ -94,7 +106,8 @@ export class Policy {
     if (this.cuts.length === 0) return [];
     const x = this.origins(a);
     const y = this.origins(b);
-    const both = (c: Cut): boolean => (x.has(c.from) && y.has(c.to)) || (y.has(c.from) && x.has(c.to));
+    const both = (c: Cut): boolean =>
+      (x.has(c.from) && y.has(c.to)) || (y.has(c.from) && x.has(c.to));
     return this.cuts.filter(both).map((c) => ({
       code: 'FORBIDDEN' as const,
       nodes: [c.from, c.to],

@@ -195,7 +195,11 @@ export function scheduleGroup(
       contraction: tile !== undefined,
       params: tile
         ? { workgroup: LOOP_WORKGROUP, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 }
-        : { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 1 },
+        : {
+            workgroup: LOOP_WORKGROUP,
+            tile: { kind: 'linear', size: reductions.length > 0 ? 1 : 4 },
+            unroll: 1,
+          },
     };
     // Priced untiled: a register tile only lets each load serve several products.
     const sizes = tile?.sizes.filter((t) => t > 1) ?? [];
@@ -436,17 +440,12 @@ export function buildKernel(
 ): KernelIr {
   switch (schedule.kind) {
     case 'loop': {
-      const linear = schedule.params.tile.kind === 'linear';
-      const hasReduction = group.members.some((m) => m.monoid);
-      const wide: LoopParams =
-        linear && !hasReduction
-          ? { ...schedule.params, tile: { kind: 'linear', size: 4 } }
-          : schedule.params;
-      const first = buildLoop(name, group, schedule.plan, wide, { f16 });
+      const { plan, params } = schedule;
+      const first = buildLoop(name, group, plan, params, { f16 });
       const vector = vectorBuffers(first.builder, group);
       return vector.size === 0
         ? first.ir
-        : buildLoop(name, group, schedule.plan, wide, { f16, vector }).ir;
+        : buildLoop(name, group, plan, params, { f16, vector }).ir;
     }
     case 'row':
       return buildRow(name, group, schedule.placement, schedule.params, { f16 }).ir;

@@ -1,0 +1,102 @@
+/**
+ * What a file asks of the plan: each directive acts, and one that can't says why.
+ */
+import assert from 'node:assert/strict';
+import { compile } from '../../../compiler';
+import { DEFAULT_DEVICE } from '../../../compiler/fusion/devices';
+import type { CompileResult } from '../../../compiler/result';
+
+function resultOf(source: string): CompileResult {
+  const bytes = new TextEncoder().encode(source);
+  return compile({ file: 'test.fuse', bytes }, { device: DEFAULT_DEVICE }).result;
+}
+
+/** `k0: relu softmax | k1: mul` */
+function plan(r: CompileResult): string {
+  const op = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
+  return r.after.kernels
+    .map((k) => `${k.id}: ${k.nodes.map((n) => op.get(n) ?? n).join(' ')}`)
+    .join(' | ');
+}
+
+const errors = (r: CompileResult): string[] =>
+  r.diagnostics.filter((d) => d.severity === 'error').map((d) => `${d.code} ${d.message}`);
+
+const CHAIN = 'input x: f32[64, 256]\na = tanh(x)\nb = a * 2.0\ny = exp(b)\n';
+
+describe('directives', () => {
+  it('nofuse cuts an edge, and the decision names the line', () => {
+    assert.equal(plan(resultOf(`${CHAIN}output y`)), 'k0: tanh mul exp');
+    const r = resultOf(`${CHAIN}output y\nnofuse a -> b`);
+    assert.equal(plan(r), 'k0: tanh | k1: mul exp');
+    const cut = r.decisions.find((d) => !d.fused);
+    assert.equal(cut?.verdicts[0]?.code, 'FORBIDDEN');
+    assert.equal(cut.verdicts[0].limitSource, 'line 6');
+  });
+
+  it('materialize keeps a value in memory without cutting the kernel', () => {
+    const r = resultOf(`${CHAIN}output y\nmaterialize a`);
+    assert.equal(plan(r), 'k0: tanh mul exp');
+    assert.deepEqual(r.after.kernels[0]?.outputs, ['a', 'y']);
+    assert.equal(r.after.bytesWritten, 2 * 64 * 256 * 4);
+  });
+
+  it('fuse makes one kernel where the model would not, and says why where none can be', () => {
+    const apart =
+      'input x: f32[512, 512]\nparam w: f32[512, 512]\nparam v: f32[512, 512]\na = x @ w\nb = a @ v\noutput b\n';
+    const r = resultOf(`${apart}fuse a, b`);
+    const [fault] = errors(r);
+    assert.match(fault ?? '', /^REQUIRED_BUT 'fuse a, b' can't be one kernel: \w+: /);
+    assert.equal(r.runnable.ok, true);
+    const together = resultOf(
+      'input x: f32[10, 10]\na = sum(x)\nb = sum(x, axis=1)\ny = b * 2.0\noutput a, y\nfuse b, y',
+    );
+    assert.deepEqual(errors(together), []);
+    const k = together.after.kernels.find((x) => x.nodes.length === 2);
+    assert.ok(k);
+  });
+
+  it('recompute copies a value into each of its consumers', () => {
+    const source =
+      'input x: f32[64, 1]\ninput y: f32[64, 512]\ninput z: f32[64, 700]\ns = exp(x)\na = s * y\nb = s + z\noutput a, b\n';
+    const r = resultOf(`${source}recompute s`);
+    assert.deepEqual(errors(r), []);
+    const copies = r.after.kernels.filter((k) =>
+      k.nodes.some((n) => r.graph.nodes.find((x) => x.id === n)?.op === 'exp'),
+    );
+    assert.equal(copies.length, 2, plan(r));
+    assert.ok(r.after.kernels.every((k) => !k.outputs.includes('s')));
+  });
+
+  it('schedule sets the parameters of a kernel', () => {
+    const r = resultOf(`${CHAIN}output y\nschedule y { workgroup = 128, tile = 2 }`);
+    assert.deepEqual(errors(r), []);
+    const k = r.after.kernels[0];
+    assert.deepEqual(k?.schedule, { workgroup: 128, tile: 2 });
+    assert.deepEqual(k.grid, [64, 1, 1]);
+    const plain = resultOf(`${CHAIN}output y`).after.kernels[0];
+    assert.notEqual(k.hash, plain?.hash);
+  });
+
+  it('refuses parameters that a kernel has not, or that the adapter can not run', () => {
+    const of = (text: string): string =>
+      errors(resultOf(`${CHAIN}output y\nschedule y { ${text} }`)).join('\n');
+    assert.match(
+      of('threads = 4'),
+      /BAD_SCHEDULE .* no parameter 'threads'; it has workgroup and tile/,
+    );
+    assert.match(of('workgroup = 1000'), /from 1 to 256, what the adapter allows/);
+    assert.match(of('tile = 3'), /tile must be one of 1, 2, 4, 8/);
+  });
+
+  it('expect is checked, and fails with the reason', () => {
+    const r = resultOf(
+      `${CHAIN}output y\nexpect kernels == 1\nexpect fused a, y\nexpect pattern y = pointwise\nexpect bytes <= 1 KiB`,
+    );
+    assert.deepEqual(
+      r.expectations.map((e) => e.held),
+      [true, true, true, false],
+    );
+    assert.match(errors(r)[0] ?? '', /EXPECTATION_FAILED .*131072 bytes/);
+  });
+});
