@@ -93,7 +93,9 @@ export class FusionLens extends Owner {
 
     const { profiler } = this;
     const kernelCode = this.register(new KernelCode(results));
-    const profileCommand = this.register(new ProfileCommand(profiler, log));
+    const profileCommand = this.register(
+      new ProfileCommand(profiler, log, (key) => this.views.isVisible(key)),
+    );
     this.views = this.register(
       new GraphViews(() => ({
         extensionUri,

@@ -36,9 +36,9 @@ export function formatMicroseconds(us: number): string {
   return `${(us / 1e6).toPrecision(3)} s`;
 }
 
-/** `3.1×`; two digits suffice, and a big factor needs none after the point. */
+/** `3.1×`, near to one `1.03×`; a big factor needs no digit after the point. */
 export function formatFactor(factor: number): string {
-  return `${factor >= 99.5 ? factor.toFixed(0) : factor.toFixed(1)}×`;
+  return `${factor.toFixed(factor >= 99.5 ? 0 : factor >= 1.95 ? 1 : 2)}×`;
 }
 
 /** `1 kernel`, `2 kernels`. */
@@ -56,7 +56,10 @@ export function shorten(text: string, limit: number): string {
 /** What comes before the first comma, colon or full stop that leaves enough: for places with one line. */
 export function firstClause(text: string): string {
   const end = /(?<=.{20})[.;:,](?=\s|$)/.exec(text);
-  return end ? text.slice(0, end.index) : text;
+  const clause = end ? text.slice(0, end.index) : text;
+  const open = clause.lastIndexOf('(');
+  // Half an aside says nothing.
+  return open > 20 && !clause.includes(')', open) ? clause.slice(0, open).trimEnd() : clause;
 }
 
 /** `f32[B, 1024]`. */

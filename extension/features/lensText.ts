@@ -157,12 +157,16 @@ export function topLenses(facts: LensFacts, profiling: ProfileState): TopLens[] 
   const lenses: TopLens[] = [
     {
       title: summary,
-      tooltip: problem ?? 'Show the graph before and after fusion',
+      tooltip: problem ?? summaryTooltip(profile),
       action: 'show',
     },
     { title: 'Show graph', tooltip: 'Show the graph beside the editor', action: 'show' },
   ];
-  const errors = result?.diagnostics.filter(({ severity }) => severity === 'error').length ?? 0;
+  // What is expected and isn't met has words of its own.
+  const errors =
+    result?.diagnostics.filter(
+      ({ severity, code }) => severity === 'error' && code !== 'EXPECTATION_FAILED',
+    ).length ?? 0;
   const unmet = result?.expectations.filter(({ held }) => !held).length ?? 0;
   if (fresh && errors + unmet > 0)
     lenses.push({
@@ -191,11 +195,18 @@ export function topLenses(facts: LensFacts, profiling: ProfileState): TopLens[] 
   }
   if (profile)
     lenses.push({
-      title: 'Clear measurements',
-      tooltip: `Measured on ${adapterText(profile)}, ${profile.adapter.host}`,
+      title: 'Clear',
+      tooltip: `Clear the measurements, made on ${adapterText(profile)}, ${profile.adapter.host}`,
       action: 'clear',
     });
   return lenses;
+}
+
+function summaryTooltip(profile: ProfileResult | undefined): string {
+  const show = 'Show the graph before and after fusion.';
+  if (!profile) return show;
+  const note = profile.adapter.software ? `A ${SOFTWARE_NOTE}. ` : '';
+  return `Measured on ${adapterName(profile.adapter)} of ${profile.adapter.host}. ${note}${show}`;
 }
 
 function topSummary(facts: LensFacts): string {
@@ -205,8 +216,8 @@ function topSummary(facts: LensFacts): string {
   const parts = [planSummary(result), ...(gain === undefined ? [] : [gain])];
   if (profile && coversPlan(result, profile)) {
     parts.push(profile.verification.ok ? 'verified' : 'NOT VERIFIED: results differ');
-    const note = profile.adapter.software ? ` (${SOFTWARE_NOTE})` : '';
-    parts.push(`on ${shorten(adapterName(profile.adapter), 30)}${note}`);
+    const { adapter } = profile;
+    parts.push(adapter.software ? 'software adapter' : `on ${shorten(adapterName(adapter), 30)}`);
   }
   return fresh ? parts.join(' · ') : parts.join(' · ') + STALE;
 }

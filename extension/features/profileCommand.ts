@@ -10,6 +10,9 @@ import { type RunnerChoice, SECTION } from '../services/settings';
 import { adapterName, SOFTWARE_NOTE } from './explain';
 import { progressText } from './lensText';
 
+/** How long the status bar tells of a run that went well. */
+const TOLD_MS = 10_000;
+
 interface Action {
   readonly title: string;
   run(): unknown;
@@ -19,6 +22,8 @@ export class ProfileCommand extends Owner {
   constructor(
     private readonly profiler: Profiler,
     private readonly log: vscode.LogOutputChannel,
+    /** Whether the graph of this file can be seen: then it tells how far a run is and what came out. */
+    private readonly isGraphVisible: (key: string) => boolean,
   ) {
     super();
   }
@@ -55,7 +60,10 @@ export class ProfileCommand extends Owner {
     const key = keyOf(uri);
     return vscode.window.withProgress(
       {
-        location: vscode.ProgressLocation.Notification,
+        // Over a graph that tells the same, a notification would only be in the way.
+        location: this.isGraphVisible(key)
+          ? vscode.ProgressLocation.Window
+          : vscode.ProgressLocation.Notification,
         title: `Profiling ${fileName(uri)}`,
         cancellable: true,
       },
@@ -87,6 +95,13 @@ export class ProfileCommand extends Owner {
       run: () => vscode.commands.executeCommand('fusionLens.showGraph', keyOf(uri)),
     };
     if (verification.ok) {
+      if (this.isGraphVisible(keyOf(uri))) {
+        vscode.window.setStatusBarMessage(
+          `$(check) ${fileName(uri)}: ${formatFactor(speedup)} (${times}), verified`,
+          TOLD_MS,
+        );
+        return;
+      }
       await offer(
         'info',
         `${fileName(uri)}: ${formatFactor(speedup)} (${times}), verified, on ${where}${caveat}.`,

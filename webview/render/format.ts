@@ -25,6 +25,20 @@ export function formatBytes(bytes: number): string {
   return scale(Math.round(bytes), 1024, BYTE_UNITS).join(' ');
 }
 
+/** `3.3 → 1.3 MiB`: the unit once where both have it. */
+export function formatBytesChange(from: number, to: number): string {
+  const [before, unit] = scale(Math.round(from), 1024, BYTE_UNITS);
+  const [after, other] = scale(Math.round(to), 1024, BYTE_UNITS);
+  return unit === other ? `${before} → ${after} ${unit}` : `${before} ${unit} → ${after} ${other}`;
+}
+
+/** `1.40× faster`, `1.40× slower`, or that it makes no difference. */
+export function formatGain(factor: number): string {
+  if (!Number.isFinite(factor) || factor <= 0) return '';
+  if (Math.abs(factor - 1) < 0.005) return 'no faster';
+  return factor > 1 ? `${formatFactor(factor)} faster` : `${formatFactor(1 / factor)} slower`;
+}
+
 export function formatFlops(flops: number): string {
   const [digits, unit] = scale(flops, 1000, COUNT_UNITS);
   return `${digits} ${unit}flop`;

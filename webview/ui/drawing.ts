@@ -5,7 +5,7 @@
  * can be cancelled, which leaves the drawing as it was.
  */
 import type { LayoutClient } from '../layout/client';
-import { formatBytes, formatFactor, formatUs, plural } from '../render/format';
+import { formatBytes, formatGain, formatUs, plural } from '../render/format';
 import type { GraphIndex, Times, View } from '../render/graphIndex';
 import { GraphView, type GraphViewEvents } from '../render/graphView';
 import { DARK_THEME, makePalette, type Palette } from '../render/palette';
@@ -204,8 +204,8 @@ function titleLine(index: GraphIndex, view: View, times: Times | undefined): rea
     view === 'before' || plan.estimatedUs === 0
       ? ''
       : current
-        ? ` · ${formatFactor(current.speedup)} faster`
-        : ` · ${formatFactor(index.result.before.estimatedUs / plan.estimatedUs)} faster by the model`;
+        ? ` · ${formatGain(current.speedup)}`
+        : ` · ${formatGain(index.result.before.estimatedUs / plan.estimatedUs)} by the model`;
   const facts = [
     plural(plan.kernels.length, 'kernel'),
     formatBytes(plan.bytesRead + plan.bytesWritten),

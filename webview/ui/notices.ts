@@ -58,7 +58,14 @@ export function notices(
   if (profile?.adapter.software)
     add(
       'info',
-      `Times are of ${profile.adapter.description || 'a software adapter'}, a CPU that stands in for a GPU; predictions may be off by more than ${OFF_FACTOR}×.`,
+      h(
+        'span',
+        {
+          class: 'one-line',
+          title: `${profile.adapter.description || 'A software adapter'}: a CPU stands in for a GPU; predictions may be off by more than ${OFF_FACTOR}×.`,
+        },
+        'Measured on a software adapter: its times say little about a GPU.',
+      ),
     );
   for (const fault of faults) add('error', fault, ' ', link('Dismiss', events.dismiss));
   return shown;

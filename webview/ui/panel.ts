@@ -56,17 +56,20 @@ export class Panel {
     this.toolbar = this.makeToolbar();
     const bar = splitter({
       label: 'Width of the details',
-      least: 220,
-      initial: 380,
+      least: 120,
+      size: () => (this.stacked ? this.details.offsetHeight : this.details.offsetWidth),
       room: () => (this.stacked ? this.body.clientHeight : this.body.clientWidth),
       stacked: () => this.stacked,
-      onSize: (size) => this.details.style.setProperty('flex-basis', `${size}px`),
+      // Each of the two arrangements keeps a size of its own.
+      onSize: (size) =>
+        this.details.style.setProperty(
+          this.stacked ? '--details-height' : '--details-width',
+          `${size}px`,
+        ),
     });
     this.body = h('div', { class: 'body' }, this.graphs, bar, this.details);
     root.classList.add('panel');
     root.append(this.toolbar.element, this.notices, this.body, this.placeholder, this.announcer);
-    // Narrow panels put the details below, and smaller.
-    if (root.clientWidth < 700) this.details.style.setProperty('flex-basis', '280px');
     addEventListener('keydown', (event) => this.key(event));
     this.render(true);
   }

@@ -5,7 +5,7 @@ export interface SplitterOptions {
   readonly label: string;
   /** Sizes in px of the pane after the bar. */
   readonly least: number;
-  readonly initial: number;
+  readonly size: () => number;
   /** Room there is for both. */
   readonly room: () => number;
   /** The panes stand above each other. */
@@ -13,17 +13,21 @@ export interface SplitterOptions {
   readonly onSize: (size: number) => void;
 }
 
+/** What must be left of the pane before the bar. */
+const OTHER_PANE = 120;
+
 export function splitter(options: SplitterOptions): HTMLElement {
-  let size = options.initial;
+  const { least } = options;
   const bar = h('div', {
     class: 'splitter',
     role: 'separator',
     tabindex: 0,
-    aria: { label: options.label, orientation: 'vertical', valuemin: String(options.least) },
+    aria: { label: options.label, orientation: 'vertical', valuemin: String(least) },
   });
   const set = (next: number): void => {
-    const most = Math.max(options.least, options.room() - 180);
-    size = Math.round(Math.max(options.least, Math.min(most, next)));
+    const most = Math.max(least, options.room() - OTHER_PANE);
+    const size = Math.round(Math.max(least, Math.min(most, next)));
+    bar.setAttribute('aria-orientation', options.stacked() ? 'horizontal' : 'vertical');
     bar.setAttribute('aria-valuenow', String(size));
     bar.setAttribute('aria-valuemax', String(most));
     options.onSize(size);
@@ -31,20 +35,19 @@ export function splitter(options: SplitterOptions): HTMLElement {
   bar.addEventListener('pointerdown', (down) => {
     down.preventDefault();
     bar.setPointerCapture(down.pointerId);
-    const start = size;
+    const start = options.size();
     const move = (event: PointerEvent): void =>
       set(
         start + (options.stacked() ? down.clientY - event.clientY : down.clientX - event.clientX),
       );
+    const stop = (): void => bar.removeEventListener('pointermove', move);
     bar.addEventListener('pointermove', move);
-    bar.addEventListener('pointerup', () => bar.removeEventListener('pointermove', move), {
-      once: true,
-    });
+    bar.addEventListener('pointerup', stop, { once: true });
+    bar.addEventListener('pointercancel', stop, { once: true });
   });
   bar.addEventListener('keydown', ({ key }) => {
-    if (key === 'ArrowLeft' || key === 'ArrowUp') set(size + 24);
-    else if (key === 'ArrowRight' || key === 'ArrowDown') set(size - 24);
+    if (key === 'ArrowLeft' || key === 'ArrowUp') set(options.size() + 24);
+    else if (key === 'ArrowRight' || key === 'ArrowDown') set(options.size() - 24);
   });
-  options.onSize(size);
   return bar;
 }

@@ -25,7 +25,14 @@ describe('quantities as people read them', () => {
       '3.10 s',
     ]);
     assert.deepEqual([999, 1000, 2.5e9].map(formatFlops), ['999 flop', '1.0 kflop', '2.5 Gflop']);
-    assert.deepEqual([0.94, 3.14, 120].map(formatFactor), ['0.9×', '3.1×', '120×']);
+    assert.deepEqual([0.714, 0.94, 1.034, 1.96, 3.14, 120].map(formatFactor), [
+      '0.71×',
+      '0.94×',
+      '1.03×',
+      '2.0×',
+      '3.1×',
+      '120×',
+    ]);
     assert.deepEqual(
       [count(1, 'op'), count(2, 'op'), count(1234, 'launch', 'launches')],
       ['1 op', '2 ops', '1,234 launches'],
@@ -38,6 +45,10 @@ describe('quantities as people read them', () => {
     assert.equal(
       firstClause('one kernel would do 2.5 times the work, since elements are shared'),
       'one kernel would do 2.5 times the work',
+    );
+    assert.equal(
+      firstClause('g has no known lowering (There is no op relo. Did you mean relu?)'),
+      'g has no known lowering',
     );
     assert.equal(firstClause('no, that stays: short'), 'no, that stays: short');
   });

@@ -125,12 +125,11 @@ describe('lenses at the top', () => {
       '4 ops → 2 kernels · measured 2.8× (est. 3.1×) · verified · on Acme One',
       'Show graph',
       'Profile',
-      'Clear measurements',
+      'Clear',
     ]);
-    assert.match(
-      top(facts({ profile: profile(true) }))[0] ?? '',
-      /on SwiftShader \(software adapter: times say little about a GPU\)$/,
-    );
+    const [first] = topLenses(facts({ profile: profile(true) }), idle);
+    assert.match(first?.title ?? '', / · verified · software adapter$/);
+    assert.match(first?.tooltip ?? '', /on SwiftShader of devbox\. .*times say little about a GPU/);
     const wrong = { ...profile(), verification: { ok: false, outputs: [], kernels: [] } };
     assert.match(top(facts({ profile: wrong }))[0] ?? '', /NOT VERIFIED/);
   });
@@ -156,7 +155,10 @@ describe('lenses at the top', () => {
 
   it('counts errors and expectations that do not hold', () => {
     const faulty = result({
-      diagnostics: [{ severity: 'error', code: 'UNKNOWN_OP', message: 'no' }],
+      diagnostics: [
+        { severity: 'error', code: 'UNKNOWN_OP', message: 'no' },
+        { severity: 'error', code: 'EXPECTATION_FAILED', message: 'kernels <= 1' },
+      ],
       expectations: [{ text: 'kernels <= 1', held: false, actual: '2 kernels' }],
     });
     assert.deepEqual(top(facts({ result: faulty }))[2], '1 error, 1 expectation not met');

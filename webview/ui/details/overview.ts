@@ -2,7 +2,14 @@
 import type { KernelView } from '../../../compiler/result';
 import type { OutputCheck } from '../../../runner/core/types';
 import type { Pattern } from '../../../compiler/fusion/verdicts';
-import { formatBytes, formatFactor, formatNumber, formatUs, plural } from '../../render/format';
+import {
+  formatBytes,
+  formatBytesChange,
+  formatFactor,
+  formatNumber,
+  formatUs,
+  plural,
+} from '../../render/format';
 import { isOff } from '../../render/graphIndex';
 import { PATTERN_MEANING, PATTERNS } from '../../render/patterns';
 import { h, link, table, type Column } from '../dom';
@@ -34,7 +41,7 @@ export function overview(context: DetailsContext): HTMLElement {
       ),
       tile(
         'Memory traffic',
-        `${formatBytes(bytes(before))} → ${formatBytes(bytes(after))}`,
+        formatBytesChange(bytes(before), bytes(after)),
         shareText(bytes(after), bytes(before)),
       ),
       profile && current
