@@ -11,6 +11,8 @@ const platforms = ['linux-x64', 'linux-arm64', 'darwin-universal', 'win32-x64', 
 const required = [
   'package.json',
   'LICENSE',
+  'README.md',
+  'CHANGELOG.md',
   'dist/extension.js',
   'dist/extension.web.js',
   'dist/compilerWorker.js',
@@ -30,6 +32,8 @@ await createVSIX({
   cwd: root,
   packagePath: vsix,
   allowMissingRepository: true,
+  // Pictures and pages that the README links to travel in the package.
+  rewriteRelativeLinks: false,
   skipLicense: false,
   dependencies: true,
 });
