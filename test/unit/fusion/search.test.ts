@@ -199,7 +199,7 @@ fuse h, y`);
   });
 
   it('a plan doesn’t depend on the order of independent statements, nor on the run', () => {
-    for (let seed = 1; seed <= 25; seed++) {
+    for (let seed = 1; seed <= 12; seed++) {
       const { declarations, statements, outputs } = randomProgram(seed);
       const pick = random(seed + 1000);
       const text = (body: readonly string[]): string =>
