@@ -6,7 +6,9 @@ import { runCommand } from './processes.mjs';
 import { root } from './root.mjs';
 import { gpuEnvironment } from './software-gpu.mjs';
 
-const build = await runCommand(process.execPath, ['esbuild.mjs', '--only=bench,runnerChild'], { cwd: root });
+const build = await runCommand(process.execPath, ['esbuild.mjs', '--only=bench,runnerChild'], {
+  cwd: root,
+});
 if (build.code === 0) {
   const program = path.join(root, 'dist/bench.mjs');
   const { code } = await runCommand(process.execPath, [program, ...process.argv.slice(2)], {

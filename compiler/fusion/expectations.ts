@@ -5,7 +5,11 @@ import { type Diagnostic, error } from '../diagnostics';
 import type { Graph, NodeId, Relation, TensorId } from '../graph/graph';
 import type { Decision, ExpectationView, PlanView } from '../result';
 
-export function checkExpectations(graph: Graph, plan: PlanView, decisions: readonly Decision[]): { views: ExpectationView[]; diagnostics: Diagnostic[] } {
+export function checkExpectations(
+  graph: Graph,
+  plan: PlanView,
+  decisions: readonly Decision[],
+): { views: ExpectationView[]; diagnostics: Diagnostic[] } {
   const views: ExpectationView[] = [];
   const diagnostics: Diagnostic[] = [];
   const producer = new Map<TensorId, NodeId>();
@@ -37,19 +41,41 @@ export function checkExpectations(graph: Graph, plan: PlanView, decisions: reado
         const sets = e.values.map(kernelsOf);
         const common = (sets[0] ?? []).filter((k) => sets.every((s) => s.includes(k)));
         held = sets.length > 0 && common.length > 0;
-        actual = held ? `all in ${common[0] ?? ''}` : e.values.map((v, i) => `${nameOf(v)} in ${(sets[i] ?? []).join(', ') || 'no kernel'}`).join('; ');
-        why = held ? '' : reasons(decisions.filter((x) => e.values.some((v) => producer.get(v) === x.to || producer.get(v) === x.from)));
+        actual = held
+          ? `all in ${common[0] ?? ''}`
+          : e.values
+              .map((v, i) => `${nameOf(v)} in ${(sets[i] ?? []).join(', ') || 'no kernel'}`)
+              .join('; ');
+        why = held
+          ? ''
+          : reasons(
+              decisions.filter((x) =>
+                e.values.some((v) => producer.get(v) === x.to || producer.get(v) === x.from),
+              ),
+            );
         break;
       }
       case 'pattern': {
-        const patterns = plan.kernels.filter((k) => kernelsOf(e.value).includes(k.id)).map((k) => k.pattern);
+        const patterns = plan.kernels
+          .filter((k) => kernelsOf(e.value).includes(k.id))
+          .map((k) => k.pattern);
         held = patterns.some((p) => p === e.pattern);
-        actual = patterns.length > 0 ? `${nameOf(e.value)} is in a kernel of pattern ${patterns.join(', ')}` : `${nameOf(e.value)} is in no kernel`;
+        actual =
+          patterns.length > 0
+            ? `${nameOf(e.value)} is in a kernel of pattern ${patterns.join(', ')}`
+            : `${nameOf(e.value)} is in no kernel`;
         break;
       }
     }
     views.push({ text: d.text, held, actual, ...(d.range ? { range: d.range } : {}) });
-    if (!held) diagnostics.push(error('EXPECTATION_FAILED', `'${d.text}' doesn't hold: ${actual}${why ? `. ${why}` : ''}`, d.range));
+    if (!held)
+      diagnostics.push(
+        error(
+          'EXPECTATION_FAILED',
+          `'${d.text}' doesn't hold: ${actual}${why ? `. ${why}` : ''}`,
+          d.range,
+        ),
+      );
   }
   return { views, diagnostics };
 }

@@ -97,7 +97,9 @@ describe('fuse: faults', () => {
   it('declares below the dims that the new declarations need', () => {
     const source = '# comment\ndim B = 2\ninput x: f32[B, 8]\n\ny = x + z\noutput y\n';
     const { diagnostics } = importFuse(source, 't.fuse');
-    const fixed = applyFix(source, diagnostics[0]?.fixes?.[0]);
+    const fix = diagnostics[0]?.fixes?.[0];
+    assert.ok(fix);
+    const fixed = applyFix(source, fix);
     assert.equal(
       fixed,
       '# comment\ndim B = 2\ninput x: f32[B, 8]\n\ninput z: f32[B, 8]\ny = x + z\noutput y\n',
