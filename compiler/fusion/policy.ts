@@ -66,7 +66,11 @@ export class Policy {
         case 'fuse':
           this.required.push({
             directive: d,
-            nodes: d.values.flatMap((v) => this.producer.get(v) ?? []),
+            nodes: this.between(
+              d.values.flatMap((v) => this.producer.get(v) ?? []),
+              graph,
+              readers,
+            ),
           });
           break;
         case 'recompute': {
@@ -83,6 +87,38 @@ export class Policy {
           break;
       }
     }
+  }
+
+  /**
+   * The nodes and those on the ways between them, in the graph's order: a kernel that holds both ends
+   * of a way holds the way. So `fuse n, y` with `y = relu(n @ w)` takes the product along.
+   */
+  private between(
+    nodes: readonly NodeId[],
+    graph: Graph,
+    readers: ReadonlyMap<TensorId, readonly NodeId[]>,
+  ): NodeId[] {
+    const byId = new Map(graph.nodes.map((n) => [n.id, n]));
+    const reached = (next: (id: NodeId) => readonly NodeId[]): Set<NodeId> => {
+      const seen = new Set(nodes);
+      const open = [...nodes];
+      for (let id = open.pop(); id !== undefined; id = open.pop())
+        for (const other of next(id)) {
+          if (seen.has(other)) continue;
+          seen.add(other);
+          open.push(other);
+        }
+      return seen;
+    };
+    const below = reached((id) =>
+      (byId.get(id)?.results ?? []).flatMap((r) => readers.get(r) ?? []),
+    );
+    const above = reached((id) =>
+      (byId.get(id)?.operands ?? []).flatMap((o) =>
+        o === undefined ? [] : (this.producer.get(o) ?? []),
+      ),
+    );
+    return graph.nodes.flatMap(({ id }) => (below.has(id) && above.has(id) ? [id] : []));
   }
 
   names(nodes: readonly NodeId[]): string {

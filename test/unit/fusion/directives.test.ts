@@ -56,6 +56,15 @@ describe('directives', () => {
     assert.ok(k);
   });
 
+  it('fuse takes along what lies between', () => {
+    // The product has no name, and stands between the two that have.
+    const r = resultOf(
+      'input x: f32[64, 128]\nparam w: f32[128, 128]\nn = layer_norm(x, axis=-1)\ny = relu(n @ w)\noutput y\nfuse n, y',
+    );
+    assert.deepEqual(errors(r), []);
+    assert.equal(plan(r), 'k0: layer_norm matmul relu');
+  });
+
   it('recompute copies a value into each of its consumers', () => {
     const source =
       'input x: f32[64, 1]\ninput y: f32[64, 512]\ninput z: f32[64, 700]\ns = exp(x)\na = s * y\nb = s + z\noutput a, b\n';
