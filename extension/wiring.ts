@@ -110,7 +110,12 @@ export class FusionLens extends Owner {
           selected: (view, nodes, reveal) => linked.selectedInPage(view, nodes, reveal),
           openCode: (uri, kernel) => this.inBackground(kernelCode.open(uri, kernel)),
           profile: (uri) => this.inBackground(profileCommand.run(uri)),
-          forceFuse: (uri, from, to) => this.inBackground(forceFuse(uri, from, to, results)),
+          forceFuse: (uri, from, to) =>
+            this.inBackground(
+              forceFuse(uri, from, to, results).then((fused) =>
+                fused ? profileCommand.run(uri) : undefined,
+              ),
+            ),
           exportSvg: (uri, svg) => this.inBackground(exportSvg(uri, svg)),
         },
       })),

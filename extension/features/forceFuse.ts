@@ -1,7 +1,7 @@
 /**
- * "Force this edge": asks the compiler to put two ops into one kernel by writing a directive, into the
- * `.fuse` text (undoable) or into the side file of a binary graph. Whether it can be done is then the
- * compiler's answer, with its verdicts.
+ * "Force and measure": asks the compiler to put two ops into one kernel by writing a directive, into
+ * the `.fuse` text (undoable) or into the side file of a binary graph. Whether it can be done is then
+ * the compiler's answer: where it can't, its verdicts are shown, and the line can be taken back.
  */
 import * as vscode from 'vscode';
 import type { CompileResult } from '../../compiler/result';
@@ -11,17 +11,46 @@ import type { GraphResults } from '../services/results';
 import { definedNames } from './fuseText';
 import { addFuseDirective } from './sideFileEdit';
 
+/** Whether the ops are one kernel now. */
 export async function forceFuse(
   graph: vscode.Uri,
   from: string,
   to: string,
   results: GraphResults,
-): Promise<void> {
+): Promise<boolean> {
   const problem = isBinaryGraph(graph)
     ? await writeSideFile(graph, from, to)
     : await writeStatement(graph, from, to, results);
-  if (problem === undefined) results.touch(keyOf(graph), 0);
-  else void vscode.window.showWarningMessage(problem);
+  if (problem !== undefined) {
+    void vscode.window.showWarningMessage(problem);
+    return false;
+  }
+  const key = keyOf(graph);
+  results.touch(key, 0);
+  const { result } = await results.fresh(key);
+  if (!result) return false;
+  const { kernelsOf } = indexOf(result);
+  if (kernelsOf(from).some((kernel) => kernelsOf(to).includes(kernel))) return true;
+  // The newest directive is the last: its fault, too.
+  const refusal = result.diagnostics.filter(({ code }) => code === 'REQUIRED_BUT').at(-1);
+  void tellRefusal(graph, refusal?.message ?? 'The ops are still in different kernels.');
+  return false;
+}
+
+async function tellRefusal(graph: vscode.Uri, message: string): Promise<void> {
+  const takeBack = 'Take the Line Back';
+  const offers = isBinaryGraph(graph) ? [] : [takeBack];
+  const chosen = await vscode.window.showWarningMessage(message, ...offers);
+  if (chosen !== takeBack) return;
+  const document = await vscode.workspace.openTextDocument(graph);
+  for (let i = document.lineCount - 1; i >= 0; i--) {
+    const line = document.lineAt(i);
+    if (!/^fuse /.test(line.text)) continue;
+    const edit = new vscode.WorkspaceEdit();
+    edit.delete(graph, line.rangeIncludingLineBreak);
+    await apply(edit, graph);
+    return;
+  }
 }
 
 async function writeStatement(

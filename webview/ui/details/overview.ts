@@ -1,5 +1,5 @@
 /** The whole graph at a glance: what fusion gains, what was measured, and where the time goes. */
-import type { KernelView } from '../../../compiler/result';
+import type { KernelView, NodeView } from '../../../compiler/result';
 import type { OutputCheck } from '../../../runner/core/types';
 import type { Pattern } from '../../../compiler/fusion/verdicts';
 import {
@@ -34,11 +34,7 @@ export function overview(context: DetailsContext): HTMLElement {
     h(
       'div',
       { class: 'tiles' },
-      tile(
-        'Kernels',
-        `${before.kernels.length} → ${after.kernels.length}`,
-        plural(graph.nodes.length, 'op'),
-      ),
+      tile('Kernels', `${before.kernels.length} → ${after.kernels.length}`, opsText(graph.nodes)),
       tile(
         'Memory traffic',
         formatBytesChange(bytes(before), bytes(after)),
@@ -131,6 +127,13 @@ function tile(title: string, value: string, note: string, stale = false): HTMLEl
     h('span', { class: 'tile-value' }, value),
     h('span', { class: 'tile-note' }, note),
   );
+}
+
+/** Ops that cost a kernel when alone, as everywhere else; views and the like apart. */
+function opsText(nodes: readonly NodeView[]): string {
+  const ops = nodes.filter(({ kind }) => kind === 'compute' || kind === 'opaque').length;
+  const free = nodes.length - ops;
+  return free > 0 ? `${plural(ops, 'op')} and ${free} that cost nothing` : plural(ops, 'op');
 }
 
 function shareText(part: number, whole: number): string {
