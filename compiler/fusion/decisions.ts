@@ -12,115 +12,135 @@ import type { Search } from './search';
 import type { Verdict } from './verdicts';
 
 export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Plan): Decision[] {
-  const { program } = lowered;
-  const producer = new Map<TensorId, NodeId>();
-  for (const n of graph.nodes) for (const r of n.results) producer.set(r, n.id);
-  const computeOf = new Map<ValueId, number>();
-  const byNode = new Map<NodeId, number[]>();
-  program.computes.forEach((c, i) => {
-    computeOf.set(c.value, i);
-    for (const o of c.origin) {
-      const list = byNode.get(o);
-      if (list) list.push(i);
-      else byNode.set(o, [i]);
-    }
-  });
+  const judge = new EdgeJudge(graph, lowered, search, plan);
   const out: Decision[] = [];
-  const cache = new Map<string, readonly Verdict[]>();
-  const classes = new EdgeClasses(search);
   for (const n of graph.nodes) {
-    const seen = new Set<TensorId>();
-    for (const t of n.operands) {
-      if (t === undefined || seen.has(t)) continue;
-      seen.add(t);
-      const from = producer.get(t);
-      if (from === undefined) continue;
-      const base = { from, to: n.id, tensor: t };
-      const kindFrom = lowered.kinds.get(from) ?? 'opaque';
-      const kindTo = lowered.kinds.get(n.id) ?? 'opaque';
-      if (kindFrom === 'opaque' || kindTo === 'opaque') {
-        const which = kindFrom === 'opaque' ? from : n.id;
-        const v: Verdict = {
-          code: 'OPAQUE',
-          nodes: [which],
-          message: `${search.policy.names([which])} has no known lowering (${lowered.unsupported.get(which) ?? 'not supported'}), so nothing can be fused with it`,
-          counterfactual: 'would be considered if the op were supported',
-          confidence: 'proved',
-        };
-        out.push({ ...base, fused: false, verdicts: [v], summary: 'OPAQUE' });
-        continue;
-      }
-      if (kindFrom === 'constant' || kindTo === 'constant') {
-        out.push({
-          ...base,
-          fused: true,
-          edgeClass: 'constant',
-          verdicts: [],
-          summary: 'folded at compile time',
-        });
-        continue;
-      }
-      if (kindFrom === 'dead' || kindTo === 'dead') {
-        out.push({
-          ...base,
-          fused: true,
-          edgeClass: 'dead',
-          verdicts: [],
-          summary: 'no output needs it',
-        });
-        continue;
-      }
-      const value = lowered.base.get(t);
-      const from1 = value === undefined ? undefined : computeOf.get(value);
-      const readers =
-        from1 === undefined
-          ? []
-          : (byNode.get(n.id) ?? []).filter((i) => search.grouping.reads[i]?.includes(from1));
-      if (from1 === undefined || readers.length === 0) {
-        out.push({
-          ...base,
-          fused: true,
-          edgeClass: 'view',
-          verdicts: [],
-          summary: 'a view: only an index map',
-        });
-        continue;
-      }
-      const edgeClass = classes.of(from1, readers[0] ?? from1);
-      const shared = (plan.kernelsOf.get(from1) ?? []).find((k) =>
-        readers.every((r) => k.members.includes(r)),
-      );
-      if (shared) {
-        out.push({
-          ...base,
-          fused: true,
-          kernel: shared.id,
-          edgeClass,
-          verdicts: [],
-          summary: `fused in ${shared.id}`,
-        });
-        continue;
-      }
-      const a = plan.kernelsOf.get(from1)?.[0];
-      const b = plan.kernelsOf.get(readers.find((r) => !a?.members.includes(r)) ?? from1)?.[0];
-      let verdicts: readonly Verdict[] = [];
-      if (a && b) {
-        const key = `${a.id} ${b.id}`;
-        const known = cache.get(key);
-        verdicts = known ?? why(search, a, b);
-        if (!known) cache.set(key, verdicts);
-      }
-      const first = verdicts[0];
+    n.operands.forEach((t, i) => {
+      if (t === undefined || n.operands.indexOf(t) !== i) return;
+      const from = judge.producer.get(t);
+      if (from === undefined) return;
+      const o = judge.outcome(from, n.id, t);
       out.push({
-        ...base,
-        fused: false,
-        edgeClass,
-        verdicts,
-        summary: first ? `${first.code}: ${first.message}` : 'not fused',
+        from,
+        to: n.id,
+        tensor: t,
+        fused: o.fused,
+        ...(o.kernel === undefined ? undefined : { kernel: o.kernel }),
+        ...(o.edgeClass === undefined ? undefined : { edgeClass: o.edgeClass }),
+        verdicts: o.verdicts,
+        summary: o.summary,
       });
-    }
+    });
   }
   return out;
+}
+
+/** A decision without the names of the edge's ends. */
+interface Outcome {
+  readonly fused: boolean;
+  readonly kernel?: string;
+  readonly edgeClass?: string;
+  readonly verdicts: readonly Verdict[];
+  readonly summary: string;
+}
+
+const CONSTANT: Outcome = {
+  fused: true,
+  edgeClass: 'constant',
+  verdicts: [],
+  summary: 'folded at compile time',
+};
+const DEAD: Outcome = {
+  fused: true,
+  edgeClass: 'dead',
+  verdicts: [],
+  summary: 'no output needs it',
+};
+const VIEW: Outcome = {
+  fused: true,
+  edgeClass: 'view',
+  verdicts: [],
+  summary: 'a view: only an index map',
+};
+
+class EdgeJudge {
+  readonly producer = new Map<TensorId, NodeId>();
+  private readonly computeOf = new Map<ValueId, number>();
+  private readonly byNode = new Map<NodeId, number[]>();
+  private readonly classes: EdgeClasses;
+  /** Verdicts by the two kernels. */
+  private readonly cuts = new Map<string, readonly Verdict[]>();
+
+  constructor(
+    graph: Graph,
+    private readonly lowered: Lowered,
+    private readonly search: Search,
+    private readonly plan: Plan,
+  ) {
+    this.classes = new EdgeClasses(search);
+    for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
+    lowered.program.computes.forEach((c, i) => {
+      this.computeOf.set(c.value, i);
+      for (const o of c.origin) {
+        const list = this.byNode.get(o);
+        if (list) list.push(i);
+        else this.byNode.set(o, [i]);
+      }
+    });
+  }
+
+  outcome(from: NodeId, to: NodeId, tensor: TensorId): Outcome {
+    const { kinds, base } = this.lowered;
+    const kindFrom = kinds.get(from) ?? 'opaque';
+    const kindTo = kinds.get(to) ?? 'opaque';
+    if (kindFrom === 'opaque') return this.opaque(from);
+    if (kindTo === 'opaque') return this.opaque(to);
+    if (kindFrom === 'constant' || kindTo === 'constant') return CONSTANT;
+    if (kindFrom === 'dead' || kindTo === 'dead') return DEAD;
+    const value = base.get(tensor);
+    const writer = value === undefined ? undefined : this.computeOf.get(value);
+    if (writer === undefined) return VIEW;
+    const readers = (this.byNode.get(to) ?? []).filter((i) =>
+      this.search.grouping.reads[i]?.includes(writer),
+    );
+    const [reader] = readers;
+    return reader === undefined ? VIEW : this.data(writer, reader, readers);
+  }
+
+  /** An edge along which data moves. */
+  private data(writer: number, reader: number, readers: readonly number[]): Outcome {
+    const edgeClass = this.classes.of(writer, reader);
+    const { kernelsOf } = this.plan;
+    for (const k of kernelsOf[writer] ?? []) {
+      if (readers.every((r) => kernelsOf[r]?.includes(k)))
+        return { fused: true, kernel: k.id, edgeClass, verdicts: [], summary: `fused in ${k.id}` };
+    }
+    const a = kernelsOf[writer]?.[0];
+    const outside = readers.find((r) => !a || !kernelsOf[r]?.includes(a)) ?? writer;
+    const b = kernelsOf[outside]?.[0];
+    let verdicts: readonly Verdict[] = [];
+    if (a && b) {
+      const key = `${a.group} ${b.group}`;
+      const known = this.cuts.get(key);
+      verdicts = known ?? why(this.search, a, b);
+      if (!known) this.cuts.set(key, verdicts);
+    }
+    const [first] = verdicts;
+    const summary = first ? `${first.code}: ${first.message}` : 'not fused';
+    return { fused: false, edgeClass, verdicts, summary };
+  }
+
+  private opaque(node: NodeId): Outcome {
+    const reason = this.lowered.unsupported.get(node) ?? 'not supported';
+    const v: Verdict = {
+      code: 'OPAQUE',
+      nodes: [node],
+      message: `${this.search.policy.names([node])} has no known lowering (${reason}), so nothing can be fused with it`,
+      counterfactual: 'would be considered if the op were supported',
+      confidence: 'proved',
+    };
+    return { fused: false, verdicts: [v], summary: 'OPAQUE' };
+  }
 }
 
 function why(search: Search, a: PlanKernel, b: PlanKernel): readonly Verdict[] {

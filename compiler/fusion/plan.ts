@@ -47,8 +47,8 @@ export interface KernelFacts {
 
 export interface Plan {
   readonly kernels: readonly PlanKernel[];
-  /** The kernels that each compute is in. */
-  readonly kernelsOf: ReadonlyMap<number, readonly PlanKernel[]>;
+  /** By compute: the kernels that it is in. */
+  readonly kernelsOf: readonly (readonly PlanKernel[])[];
   /** Groups that no template can run, with the reasons. */
   readonly impossible: readonly {
     readonly members: readonly number[];
@@ -59,7 +59,7 @@ export interface Plan {
 export function snapshot(search: Search, prefix: string, faults: Diagnostic[] = []): Plan {
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
-  const kernelsOf = new Map<number, PlanKernel[]>();
+  const kernelsOf: PlanKernel[][] = search.program.computes.map(() => []);
   const known = new Map<object, KernelFacts>();
   for (const g of search.grouping.ordered()) {
     const s = search.schedule(g.id);
@@ -88,11 +88,7 @@ export function snapshot(search: Search, prefix: string, faults: Diagnostic[] = 
     };
     const k = withOverrides(search, own, faults);
     kernels.push(k);
-    for (const m of g.members) {
-      const list = kernelsOf.get(m);
-      if (list) list.push(k);
-      else kernelsOf.set(m, [k]);
-    }
+    for (const m of g.members) kernelsOf[m]?.push(k);
   }
   return { kernels, kernelsOf, impossible };
 }
@@ -349,7 +345,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   let alone: PlanKernel[] = [];
   if (unfused) {
     const parts = new Set<PlanKernel>();
-    for (const m of k.members) for (const p of unfused.kernelsOf.get(m) ?? []) parts.add(p);
+    for (const m of k.members) for (const p of unfused.kernelsOf[m] ?? []) parts.add(p);
     alone = [...parts];
   }
   const aloneUs = alone.reduce((s, p) => s + kernelTimeUs(p.scheduled.features, device).us, 0);

@@ -41,7 +41,7 @@ export class Signatures {
   private originPlace: Int32Array;
   private stamp = 0;
   /** The key in the making. */
-  private units = new Uint16Array(256);
+  private readonly units: number[] = [];
 
   constructor(readonly program: Program) {
     for (const v of program.values.keys()) this.number(v);
@@ -140,15 +140,12 @@ export class Signatures {
     for (const m of members) this.of(m);
     this.begin();
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
-    let n = 0;
+    const { units } = this;
+    units.length = 0;
     const put = (c: number): void => {
-      if (n + 3 > this.units.length) this.grow();
       // A unit over the range marks two that follow.
-      if (c >= 0xffff) {
-        this.units[n++] = 0xffff;
-        this.units[n++] = c >>> 16;
-      }
-      this.units[n++] = c & 0xffff;
+      if (c >= 0xffff) units.push(0xffff, c >>> 16);
+      units.push(c & 0xffff);
     };
     let values = 0;
     let origins = 0;
@@ -177,13 +174,7 @@ export class Signatures {
         put(originPlace[o] ?? 0);
       }
     }
-    return textOf(this.units, n);
-  }
-
-  private grow(): void {
-    const more = new Uint16Array(this.units.length * 2);
-    more.set(this.units);
-    this.units = more;
+    return textOf(units);
   }
 
   /** Values of a group in the order of its numbering. */
@@ -220,11 +211,11 @@ export class Signatures {
 }
 
 /** UTF-16 units as a string: a key that maps find quickly. */
-function textOf(units: Uint16Array, length: number): string {
-  if (length <= CHUNK) return String.fromCharCode(...units.subarray(0, length));
+function textOf(units: readonly number[]): string {
+  if (units.length <= CHUNK) return String.fromCharCode(...units);
   let text = '';
-  for (let i = 0; i < length; i += CHUNK)
-    text += String.fromCharCode(...units.subarray(i, Math.min(length, i + CHUNK)));
+  for (let i = 0; i < units.length; i += CHUNK)
+    text += String.fromCharCode(...units.slice(i, i + CHUNK));
   return text;
 }
 
