@@ -251,25 +251,34 @@ export class Builder {
     if (e.terms.length === 0) return lit(e.c, 'i32');
     const known = this.indices.get(e.key);
     if (known) return known;
-    let sum: KExpr | undefined;
-    for (const t of e.terms) {
+    // Outer loops' shares first, each sum named where it is known: inside a loop only its own share
+    // is added, and reads that differ by a constant have one base.
+    const parts = e.terms.map((t) => {
       let p: KExpr | undefined;
       for (const f of t.factors) {
         const a = this.atom(f);
         p = p ? this.int('imul', p, a) : a;
       }
-      if (!p) continue;
-      const negative = sum !== undefined && t.coef < 0;
-      const c = negative ? -t.coef : t.coef;
-      if (c !== 1) p = this.int('imul', p, lit(c, 'i32'));
+      return { expr: p ?? lit(1, 'i32'), coef: t.coef, key: `${t.coef}*${t.key}` };
+    });
+    if (parts.length > 1) parts.sort((x, y) => x.expr.depth - y.expr.depth);
+    let sum: KExpr | undefined;
+    let key = '+';
+    parts.forEach((part, i) => {
+      const negative = sum !== undefined && part.coef < 0;
+      const c = negative ? -part.coef : part.coef;
+      const p = c === 1 ? part.expr : this.int('imul', part.expr, lit(c, 'i32'));
       sum = sum ? this.int(negative ? 'isub' : 'iadd', sum, p) : p;
-    }
+      key += ` ${part.key}`;
+      const next = parts[i + 1];
+      if (next && next.expr.depth === part.expr.depth) return;
+      const named = this.indices.get(key) ?? this.let('i', sum);
+      this.indices.set(key, named, named.depth);
+      sum = named;
+    });
     let r = sum ?? lit(0, 'i32');
     if (e.c !== 0) r = this.int(e.c < 0 ? 'isub' : 'iadd', r, lit(Math.abs(e.c), 'i32'));
-    if (e.terms.length > 1 || e.c !== 0) {
-      r = this.let('i', r);
-      this.indices.set(e.key, r, r.depth);
-    }
+    this.indices.set(e.key, r, r.depth);
     return r;
   }
 
@@ -867,12 +876,17 @@ export class Builder {
 
   /** A named condition; equal ones in reach are one. */
   private condition(cond: KExpr): KExpr {
-    const key = `if ${printK(cond)}`;
+    return this.shareable(cond, 'inside');
+  }
+
+  /** Named, and one with equal expressions in reach: a register tile asks for the same many times. */
+  private shareable(e: KExpr, hint = 'w'): KExpr {
+    const key = `same ${printK(e)}`;
     const known = this.recall(key);
     if (known) return known;
-    const c = this.let('inside', cond);
-    this.remember(key, c);
-    return c;
+    const named = this.let(hint, e);
+    this.remember(key, named);
+    return named;
   }
 
   /** Expression nodes, those of inlined members too; infinite with a reduction in it. */
@@ -942,14 +956,8 @@ export class Builder {
     if (this.cheap(e.then) + this.cheap(e.else) <= CHEAP_BRANCHES) {
       const then = this.convert(this.expr(e.then, env), type);
       const other = this.convert(this.expr(e.else, env), type);
-      return {
-        k: 'select',
-        cond: c,
-        then,
-        else: other,
-        type,
-        depth: Math.max(c.depth, then.depth, other.depth),
-      };
+      const depth = Math.max(c.depth, then.depth, other.depth);
+      return this.shareable({ k: 'select', cond: c, then, else: other, type, depth });
     }
     // A variable set in a branch: what is in the branch is not evaluated outside it.
     const invert = simple(e.then) && !simple(e.else);
