@@ -57,6 +57,8 @@ export class GraphView {
   private readonly layers: Record<'bulk' | 'kernels' | 'edges' | 'leaves' | 'overlay', ItemGroup>;
   private readonly camera: Camera;
   private placed: PlacedScene | undefined;
+  /** Where the first view was; undefined when it was a restored one. */
+  private home: Transform | undefined;
   private walker: Walker | undefined;
   private look: Look | undefined;
   private highlight = NO_HIGHLIGHT;
@@ -133,8 +135,10 @@ export class GraphView {
   }
 
   private measure(): void {
+    // Who hasn't moved the drawing yet sees its beginning in the new room too.
+    const atHome = this.home !== undefined && sameTransform(this.home, this.camera.transform);
     if (!this.camera.resize(this.parent.clientWidth, this.parent.clientHeight)) return;
-    if (this.placed && !this.placedOnce && this.camera.size.width > 0) this.firstView();
+    if (this.placed && (atHome || !this.placedOnce) && this.camera.size.width > 0) this.firstView();
     this.minimap.setView(this.camera.viewport());
     this.drawn = undefined;
     this.requestDraw();
@@ -191,6 +195,8 @@ export class GraphView {
     const { placed, camera, pendingTransform } = this;
     const { size } = camera;
     if (!placed) return;
+    this.pendingTransform = undefined;
+    this.home = undefined;
     if (pendingTransform) {
       camera.moveTo(pendingTransform);
       const view = camera.viewport();
@@ -212,6 +218,8 @@ export class GraphView {
       const x = size.width / 2 - (wide ? middle : placed.width / 2) * readable;
       camera.moveTo({ x, y: MARGIN + 8, k: readable });
     }
+    const { x, y, k } = camera.transform;
+    this.home = { x, y, k };
   }
 
   /** An item that was in view stays where it was, though everything is laid out anew. */
@@ -511,6 +519,10 @@ function idOf(target: EventTarget | null): string | undefined {
   if (!(target instanceof Element)) return undefined;
   const group = target.closest('g.item');
   return group instanceof SVGGElement ? group.dataset['id'] : undefined;
+}
+
+function sameTransform(a: Transform, b: Transform): boolean {
+  return Math.abs(a.x - b.x) < 0.5 && Math.abs(a.y - b.y) < 0.5 && a.k === b.k;
 }
 
 /** Zooming a little needs no new drawing, unless a level of detail begins there. */

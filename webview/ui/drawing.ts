@@ -87,6 +87,8 @@ export class Drawing {
     const { index } = state;
     if (!index) return;
     this.title.replaceChildren(...titleLine(index, this.which, state.times));
+    // It is cut where there is little room.
+    this.title.title = this.title.textContent ?? '';
     const weights = weightsShown(state);
     const key = [index, weights, this.which === 'after' ? state.toggled : undefined];
     if (key.some((part, i) => part !== this.sceneKey[i])) {
