@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { root } from './root.mjs';
 
-const pictures = ['linear-dark.png', 'squeezenet-light.png'];
+const pictures = ['softmax-dark.png', 'squeezenet-light.png'];
 const limit = 250 * 1024;
 
 const target = path.join(root, 'media/screenshots');

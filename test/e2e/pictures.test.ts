@@ -42,18 +42,18 @@ describe('pictures of the README: a text graph', () => {
     theme: 'dark',
     width: 1400,
     height: 980,
-    settings: { ...calm, 'fusionLens.profile.seconds': 1 },
+    settings: { ...calm, 'fusionLens.profile.seconds': 5 },
   });
 
   it('with lenses, graph and measured times', async () => {
-    await workbench().openFile('linear.fuse');
-    await workbench().waitForCodeLens(/3 ops → 1 kernel\b/);
+    await workbench().openFile('softmax.fuse');
+    await workbench().waitForCodeLens(/5 ops → 1 kernel\b/);
     await workbench().runCommand('View: Toggle Primary Side Bar Visibility');
     await workbench().runCommand('Fusion Lens: Show Graph');
     await drawn(workbench(), /^k0/);
     await workbench().clickCodeLens(/Profile\s*$/);
     await workbench().waitForCodeLens(/k0.*(µs|ms) measured/, 90_000);
-    await take(workbench(), 'readme-linear-dark.png');
+    await take(workbench(), 'readme-softmax-dark.png');
   });
 });
 
