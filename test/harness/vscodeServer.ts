@@ -1,11 +1,17 @@
 // What the extension tests and the end-to-end tests share: VS Code's server with a data folder and
 // a workspace of its own, both thrown away afterwards.
 
+import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../../scripts/root.mjs';
 import { gpuEnvironment } from '../../scripts/software-gpu.mjs';
-import { linkExtension, type RunningServer, startServer } from '../../scripts/vscode-server.mjs';
+import {
+  ensureVsCodeServer,
+  linkExtension,
+  type RunningServer,
+  startServer,
+} from '../../scripts/vscode-server.mjs';
 
 export type Settings = Record<string, unknown>;
 
@@ -17,6 +23,8 @@ export interface TestServerOptions {
   settings?: Settings;
   /** Workspace trust switched on, and the folder not trusted. */
   restricted?: boolean;
+  /** A packed extension to install into the server before it starts. */
+  vsix?: string;
   /** Added to the environment of the extension host. */
   env?: Record<string, string>;
 }
@@ -85,6 +93,18 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   };
   writeSettings({ ...quietSettings, ...options.settings });
 
+  if (options.vsix !== undefined) {
+    const server = await ensureVsCodeServer();
+    execFileSync(
+      process.execPath,
+      [
+        path.join(server, 'out/server-main.js'),
+        ...['--install-extension', options.vsix, '--accept-server-license-terms'],
+        ...['--server-data-dir', dataDir, '--extensions-dir', path.join(dataDir, 'extensions')],
+      ],
+      { cwd: server, stdio: 'pipe', timeout: 120_000 },
+    );
+  }
   const removeRun = () => rmSync(run, { recursive: true, force: true, maxRetries: 5 });
   try {
     const server = await startServer({
