@@ -22,6 +22,7 @@ import {
 } from './fusion/plan';
 import { Policy } from './fusion/policy';
 import { Search } from './fusion/search';
+import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuse } from './import/fuse';
@@ -51,7 +52,12 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
 
   const imported = timed('import', () => importSource(source));
   const graph = withDims(imported.graph, options.dims ?? {});
-  const lowered = timed('lower', () => lowerGraph(graph));
+  const lowered = timed('lower', () => {
+    const l = lowerGraph(graph);
+    // One of the buffers is the result's.
+    const most = device.limits.maxStorageBuffersPerShaderStage - 1;
+    return { ...l, program: splitWideComputes(l.program, most) };
+  });
   const { program } = lowered;
   const diagnostics: Diagnostic[] = [
     ...imported.diagnostics,

@@ -104,6 +104,12 @@ describe('generated kernels agree with the reference', function () {
       'input x: f32[1, 3, 13, 13]\na = max_pool2d(relu(x), 3, stride=2, padding=1)\nb = avg_pool2d(x, 2)\noutput a, b',
     'half precision': 'input x: f16[17, 40]\ny = softmax(x * 3.0, axis=-1)\noutput y',
     'narrow integers that wrap': 'input x: i8[100]\ny = x * x + x\noutput y',
+    'more operands than a kernel can bind': [
+      ...Array.from({ length: 20 }, (_, i) => `input x${i}: f32[${i + 1}, 5]`),
+      `c = cat([${Array.from({ length: 20 }, (_, i) => `relu(x${i})`).join(', ')}], axis=0)`,
+      'm = sum(c, axis=1)',
+      'output c, m',
+    ].join('\n'),
     'names that WGSL keeps for itself':
       'input array: f32[8]\ninput b0: f32[8]\nlet = array * b0\nvar = let + 1.0\nfn = exp(-abs(var))\noutput fn',
   };

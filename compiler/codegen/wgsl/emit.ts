@@ -1,8 +1,9 @@
 /**
  * L3 → WGSL text.
  *
- * Nothing from a user's file reaches the text but numbers: buffers and symbols are renamed to `b0…`
- * and `s0…`, local names were made by the builder from letters and digits.
+ * Nothing from a user's file reaches the text but numbers and, as hints for readers, up to 24 letters
+ * and digits of a tensor's name in our own local names (the builder makes them); buffers and symbols
+ * are called `b0…` and `sizes[…]`.
  *
  * The entry point folds the flat workgroup number from two grid dims. WGSL lets compilers contract
  * multiply-adds and assume that no NaN or infinity occurs: where the program asks for them, they are
