@@ -212,6 +212,7 @@ function summaryTooltip(profile: ProfileResult | undefined): string {
 function topSummary(facts: LensFacts): string {
   const { result, fresh, profile, problem } = facts;
   if (!result) return problem === undefined ? WAITING : shorten(problem, 100);
+  if (result.graph.nodes.length === 0) return fresh ? 'no ops yet' : `no ops yet${STALE}`;
   const gain = speedupText(result, profile);
   const parts = [planSummary(result), ...(gain === undefined ? [] : [gain])];
   if (profile && coversPlan(result, profile)) {

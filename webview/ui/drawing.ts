@@ -99,10 +99,9 @@ export class Drawing {
         isFolded: (kernel) => isKernelFolded(state, kernel),
       });
       this.note.hidden = scene.boxes.length > 0;
-      this.note.textContent =
-        index.result.diagnostics.length > 0
-          ? 'No op could be read. The Problems panel says why.'
-          : 'This graph has no ops yet.';
+      this.note.textContent = index.result.diagnostics.some(({ severity }) => severity === 'error')
+        ? 'No op could be read. The Problems panel says why.'
+        : 'This graph computes nothing yet.';
       this.layOut(scene, state, hits)
         .catch((error: unknown) => this.onFault(`The graph could not be drawn: ${String(error)}`))
         .finally(() => this.settle());

@@ -147,6 +147,8 @@ export class Toolbar {
     const { stage, done, total, kernel } = progress;
     const count = total > 1 ? ` ${done}/${total}` : '';
     this.stage.textContent = `${STAGES[stage]}${kernel === undefined ? '' : ` ${kernel}`}${count}`;
+    // Where there is no room for all of it.
+    this.stage.title = this.stage.textContent;
     if (total > 0) {
       this.bar.max = total;
       this.bar.value = done;
