@@ -220,7 +220,7 @@ export function scheduleGroup(
   ) {
     const r = rowSchedule(group, options);
     if (r && 'code' in r) verdicts.push(r);
-    else if (r) {
+    else if (r && !screen?.repeatsInRows(r.placement, new Set(r.params.cached))) {
       const built = buildRow('k', group, r.placement, r.params, builder);
       consider({ kind: 'row', ...r }, built.ir, built.builder, 1);
     }
@@ -228,7 +228,7 @@ export function scheduleGroup(
   let best: Scheduled | undefined;
   for (const c of candidates) if (!best || c.cost < best.cost) best = c;
   if (best) return { ok: true, value: best };
-  if (verdicts.length === 0) {
+  if (verdicts.length === 0 && !screened) {
     verdicts.push({
       code: 'MAP_NOT_COMPOSABLE',
       nodes,
