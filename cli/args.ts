@@ -19,7 +19,7 @@ export interface Flag {
 
 export interface CommandSpec {
   readonly name: string;
-  /** `FILE`, or `DIR…` for one or more. */
+  /** `FILE`, or `DIR…` for one or more; empty: none. */
   readonly positional: string;
   readonly summary: string;
   readonly details?: readonly string[];
@@ -98,6 +98,10 @@ function valueProblem(flag: Flag, name: string, value: string): string | undefin
 function positionalProblem(spec: CommandSpec, given: readonly string[]): string | undefined {
   const many = spec.positional.endsWith('…');
   const noun = spec.positional.replace('…', '');
+  if (noun === '')
+    return given[0] === undefined
+      ? undefined
+      : `${spec.name} takes no file, but there is "${given[0]}"`;
   if (given.length === 0) return `${spec.name} needs a ${noun}`;
   if (!many && given.length > 1)
     return `${spec.name} takes one ${noun}, but there is also "${given[1] ?? ''}"`;

@@ -1,13 +1,17 @@
 /**
- * `--device`: a shipped profile by name, or a JSON file with a profile.
+ * `--device`: a shipped profile by name, `measured` for what `calibrate` kept, or a JSON file with a
+ * profile.
  *
- * A file may hold a whole profile, as measured ones are written, or only what differs from a shipped
+ * A file may be one that `calibrate` wrote, hold a whole profile, or only what differs from a shipped
  * one: `{ "base": "discrete", "limits": { "maxStorageBuffersPerShaderStage": 16 } }`; without a
  * base it starts from the default profile. What it says is checked: a cost model fed with a wrong
  * word would only give nonsense.
  */
 import { DEFAULT_DEVICE, DEVICES, deviceByName } from '../compiler/fusion/devices';
 import type { DeviceProfile } from '../compiler/result';
+import { MEASURED } from '../runner/core/fitProfile';
+import { isMeasuredFile, readMeasuredFile } from '../runner/core/measuredProfile';
+import { cacheFolder, profileFiles } from '../runner/node/profileCache';
 import { one, type ParsedArgs, suggestion } from './args';
 import { readBytes } from './load';
 import { bad, good, type Outcome } from './tensors/tensor';
@@ -16,7 +20,23 @@ import { bad, good, type Outcome } from './tensors/tensor';
 export async function deviceOf(args: ParsedArgs): Promise<Outcome<DeviceProfile | undefined>> {
   const text = one(args, 'device');
   if (text === undefined) return good(undefined);
-  return /\.json$/i.test(text) ? readProfile(text) : shipped(text);
+  if (/\.json$/i.test(text)) return readProfile(text);
+  return text.toLowerCase() === MEASURED ? measured() : shipped(text);
+}
+
+/** The one measured profile that is kept here: no GPU is needed to ask for it. */
+async function measured(): Promise<Outcome<DeviceProfile>> {
+  const files = await profileFiles();
+  const [file] = files;
+  if (file === undefined)
+    return bad(
+      `nothing has been measured yet: "fusion-lens calibrate" measures the adapter at hand (looked in ${cacheFolder()})`,
+    );
+  if (files.length > 1)
+    return bad(
+      `there are measured profiles of ${files.length} adapters; name one: ${files.map((f) => `--device ${f}`).join(', ')}`,
+    );
+  return readProfile(file);
 }
 
 function shipped(name: string): Outcome<DeviceProfile> {
@@ -24,18 +44,23 @@ function shipped(name: string): Outcome<DeviceProfile> {
   if (found) return good(found);
   const names = DEVICES.map((d) => d.name);
   return bad(
-    `there is no device profile "${name}"${suggestion(name, names)} (shipped are ${names.join(', ')}; or name a .json file)`,
+    `there is no device profile "${name}"${suggestion(name, [...names, MEASURED])} (shipped are ${names.join(', ')}; "measured" is what calibrate kept; or name a .json file)`,
   );
 }
 
 async function readProfile(file: string): Promise<Outcome<DeviceProfile>> {
   const bytes = await readBytes(file);
   if (!bytes.ok) return bytes;
+  const text = new TextDecoder().decode(bytes.value);
   let json: unknown;
   try {
-    json = JSON.parse(new TextDecoder().decode(bytes.value));
+    json = JSON.parse(text);
   } catch (e) {
     return bad(`${file} is no JSON: ${e instanceof Error ? e.message : String(e)}`);
+  }
+  if (isMeasuredFile(json)) {
+    const r = readMeasuredFile(text);
+    return r.ok ? good(r.profile) : bad(`${file} is not used: ${r.reason}`);
   }
   const r = parseProfile(json, file);
   return r.ok ? r : bad(`${file}: ${r.message}`);

@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs, suggestion } from './args';
 import { type Command, EXIT, type ExitCode } from './commands/command';
+import { calibrate } from './commands/calibrate';
 import { conformance } from './commands/conformance';
 import { explain } from './commands/explain';
 import { kernels } from './commands/kernels';
@@ -16,7 +17,7 @@ import { run } from './commands/run';
 import { commandHelp, overview, PROGRAM } from './help';
 import { processTerminal, type Terminal } from './terminal';
 
-const COMMANDS: readonly Command[] = [explain, kernels, profile, run, conformance];
+const COMMANDS: readonly Command[] = [explain, kernels, profile, run, conformance, calibrate];
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const usage = (message: string): ExitCode => {

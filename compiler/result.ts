@@ -87,6 +87,16 @@ export interface KernelView {
   /** The grid with symbolic dims at their profiling values. */
   readonly grid: readonly [number, number, number];
   readonly schedule: Readonly<Record<string, number | string>>;
+  /** What the estimate was made from besides bytes: with it a kernel can be priced for another device. */
+  readonly counts?: KernelCounts;
+}
+
+/** What a kernel does, in the cost model's units: one add is one. */
+export interface KernelCounts {
+  readonly work: number;
+  readonly sharedAccesses: number;
+  readonly barriers: number;
+  readonly threads: number;
 }
 
 export interface PlanView {
@@ -226,4 +236,15 @@ export interface ExecPlan {
     readonly buffer: string;
     readonly shape: readonly number[];
   }[];
+}
+
+/**
+ * How many kernels the ops make one by one: one for each op that costs any (views and constants don't,
+ * unless their result must be copied out). An op that no single kernel can hold counts as one here,
+ * while the unfused plan, which is run, has several for it; an op without lowering has none in either plan.
+ */
+export function opsOneByOne(result: CompileResult): number {
+  const ops = new Set<NodeId>();
+  for (const k of result.before.kernels) for (const n of k.nodes) ops.add(n);
+  return ops.size;
 }

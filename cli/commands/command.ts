@@ -33,7 +33,7 @@ export const DIM_FLAG: Flag = {
 export const DEVICE_FLAG: Flag = {
   name: 'device',
   value: 'NAME|FILE.json',
-  doc: 'the device that costs are estimated for: a shipped profile, or a file with one',
+  doc: 'the device that costs are estimated for: a shipped profile, "measured", or a file with one',
 };
 export const OUT_FLAG: Flag = {
   name: 'output',

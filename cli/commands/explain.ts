@@ -1,7 +1,12 @@
 /**
  * `explain`: what fuses, what doesn't and why, from the compiler alone. Needs no GPU.
  */
-import type { CompileResult, KernelView, PlanView } from '../../compiler/result';
+import {
+  type CompileResult,
+  type KernelView,
+  opsOneByOne,
+  type PlanView,
+} from '../../compiler/result';
 import { dimsOf } from '../args';
 import { deviceOf } from '../device';
 import { explainText } from '../format/explainText';
@@ -74,7 +79,11 @@ export function explainJson(result: CompileResult): unknown {
     diagnostics: result.diagnostics,
     dims: result.dims,
     device: result.device.name,
-    before: planJson(result.before),
+    before: {
+      ...planJson(result.before),
+      kernels: opsOneByOne(result),
+      dispatched: result.before.kernels.length,
+    },
     after: planJson(result.after),
     kernels: result.after.kernels.map((k) => kernelJson(k)),
     decisions: result.decisions.map((d) => ({
@@ -98,7 +107,7 @@ export function explainJson(result: CompileResult): unknown {
   };
 }
 
-function planJson(p: PlanView): unknown {
+function planJson(p: PlanView): Record<string, number> {
   return {
     kernels: p.kernels.length,
     bytesRead: p.bytesRead,

@@ -5,7 +5,7 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Compilation } from '../../compiler';
 import { evaluate } from '../../compiler/ir/indexExpr';
-import type { DeviceProfile } from '../../compiler/result';
+import { type DeviceProfile, opsOneByOne } from '../../compiler/result';
 import type { CancelSignal, Runner } from '../../runner/core/types';
 import { execute } from '../execute';
 import { compileModel, loadModel, type Model } from '../load';
@@ -74,7 +74,7 @@ function describe(e: unknown): string {
 
 function kernelCounts(c: Compilation): { kernelsBefore: number; kernelsAfter: number } {
   return {
-    kernelsBefore: c.result.before.kernels.length,
+    kernelsBefore: opsOneByOne(c.result),
     kernelsAfter: c.result.after.kernels.length,
   };
 }

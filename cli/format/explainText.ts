@@ -1,7 +1,7 @@
 /**
  * The text of `explain`: summary, kernels, edges that weren't fused with their reasons, problems.
  */
-import type { CompileResult, Decision } from '../../compiler/result';
+import { type CompileResult, type Decision, opsOneByOne } from '../../compiler/result';
 import { diagnosticText } from '../commands/command';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
@@ -40,12 +40,12 @@ function summary(r: CompileResult, paint: Paint): string[] {
     paint(
       'bold',
       `${plain(r.file)}: ${countText(r.graph.nodes.length, 'op')}, ` +
-        `${countText(before.kernels.length, 'kernel')} unfused → ${after.kernels.length} fused`,
+        `${countText(opsOneByOne(r), 'kernel')} unfused → ${after.kernels.length} fused`,
     ),
     ...table(
       [
         ['', 'unfused', 'fused', ''],
-        ['  kernels', String(before.kernels.length), String(after.kernels.length), ''],
+        ['  kernels', String(opsOneByOne(r)), String(after.kernels.length), split(r)],
         [
           '  memory traffic',
           bytesText(traffic(before)),
@@ -68,6 +68,12 @@ function summary(r: CompileResult, paint: Paint): string[] {
   if (dims.length > 0) lines.push(`  sizes           ${dims.join(', ')}`);
   lines.push(`  estimated for   ${plain(r.device.name)} (${r.device.source} profile)`);
   return lines;
+}
+
+/** Where ops need several kernels each even alone, the unfused plan has more than there are ops. */
+function split(r: CompileResult): string {
+  const kernels = r.before.kernels.length;
+  return kernels > opsOneByOne(r) ? `(one an op; run one by one they take ${kernels})` : '';
 }
 
 function ratio(before: number, after: number, word: string): string {
