@@ -72,6 +72,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     const search = new Search(program, grouping, policy, { device, f16 });
     search.mergeWithinOps();
     const unfused = snapshot(search, 'b');
+    const start = search.log.length;
     for (const r of policy.required) {
       const computes = new Set<number>();
       program.computes.forEach((c, i) => {
@@ -93,7 +94,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     }
     search.fuse();
     const fused = snapshot(search, 'k', diagnostics);
-    return { search, unfused, fused };
+    return { search, unfused, fused, steps: search.log.slice(start) };
   });
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
 
@@ -153,6 +154,14 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     result,
     graph,
     program,
+    steps() {
+      return plans.steps.map((s) => ({
+        kind: s.kind,
+        left: nodesOf(program, s.left),
+        right: nodesOf(program, s.right),
+        gainUs: s.gainPs / 1e6,
+      }));
+    },
     kernelCode(kernel) {
       const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
       return k && code.code(k).map(emitWgsl);

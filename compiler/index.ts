@@ -4,7 +4,7 @@
  * `compile` never throws on user input: faults are in `result.diagnostics`. The compilation keeps the
  * inner representations, from which code and execution plans are made when asked for.
  */
-import type { Graph } from './graph/graph';
+import type { Graph, NodeId } from './graph/graph';
 import type { Program } from './ir/compute';
 import type { CompileResult, DeviceProfile, ExecPlan } from './result';
 
@@ -24,10 +24,22 @@ export interface CompileOptions {
   readonly now?: () => number;
 }
 
+/** One step of the fusion search, in order: which ops were put into one kernel, and what that gained by the model. */
+export interface FusionStep {
+  /** vertical: a producer into its consumer. sibling: two readers of one value. recompute: copies into each consumer. required: a `fuse` line. */
+  readonly kind: 'vertical' | 'sibling' | 'recompute' | 'required';
+  readonly left: readonly NodeId[];
+  readonly right: readonly NodeId[];
+  /** Estimated, µs. 0 for chains of elementwise ops, which are put together without weighing. */
+  readonly gainUs: number;
+}
+
 export interface Compilation {
   readonly result: CompileResult;
   readonly graph: Graph;
   readonly program: Program;
+  /** How the plan came about. */
+  steps(): readonly FusionStep[];
   /** The code of a kernel of either plan, one text per dispatch; undefined for an unknown id. */
   kernelCode(kernel: string): readonly string[] | undefined;
   /** The plan as buffers and dispatches, with symbolic dims bound (by `dims`, or the profiling values). */

@@ -39,6 +39,7 @@ export const explain: Command = {
     DIM_FLAG,
     DEVICE_FLAG,
     { name: 'all', doc: 'list the fused edges too' },
+    { name: 'steps', doc: 'list how the plan came about, step by step' },
     HELP_FLAG,
   ],
   run,
@@ -61,8 +62,16 @@ async function run(context: Context): Promise<ExitCode> {
   const { result } = compilation;
   terminal.print(
     args.switches.has('json')
-      ? jsonText(explainJson(result))
-      : explainText(result, { paint: terminal.paint, all: args.switches.has('all') }),
+      ? jsonText(
+          args.switches.has('steps')
+            ? { ...explainJson(result), steps: compilation.steps() }
+            : explainJson(result),
+        )
+      : explainText(result, {
+          paint: terminal.paint,
+          all: args.switches.has('all'),
+          steps: args.switches.has('steps') ? compilation.steps() : [],
+        }),
   );
   return hasErrors(compilation) || result.expectations.some((e) => !e.held)
     ? EXIT.fault
@@ -70,7 +79,7 @@ async function run(context: Context): Promise<ExitCode> {
 }
 
 /** `fusion-lens/explain@1`. */
-export function explainJson(result: CompileResult): unknown {
+export function explainJson(result: CompileResult): Record<string, unknown> {
   const names = new Map(result.graph.tensors.map((t) => [t.id, t.name]));
   return {
     schema: 'fusion-lens/explain@1',

@@ -1,6 +1,7 @@
 /**
  * The text of `explain`: summary, kernels, edges that weren't fused with their reasons, problems.
  */
+import type { FusionStep } from '../../compiler';
 import { type CompileResult, type Decision, opsOneByOne } from '../../compiler/result';
 import { diagnosticText } from '../commands/command';
 import type { Paint } from './colour';
@@ -9,10 +10,19 @@ import { bytesText, countText, factorText, flopsText, timeText } from './units';
 
 export function explainText(
   r: CompileResult,
-  options: { readonly paint: Paint; readonly all: boolean },
+  options: {
+    readonly paint: Paint;
+    readonly all: boolean;
+    readonly steps: readonly FusionStep[];
+  },
 ): string {
   const { paint } = options;
-  const blocks = [summary(r, paint), kernels(r, paint), decisions(r, options)];
+  const blocks = [
+    summary(r, paint),
+    kernels(r, paint),
+    steps(r, options.steps, paint),
+    decisions(r, options),
+  ];
   if (r.expectations.length > 0)
     blocks.push([
       paint('bold', 'Expectations'),
@@ -68,6 +78,27 @@ function summary(r: CompileResult, paint: Paint): string[] {
   if (dims.length > 0) lines.push(`  sizes           ${dims.join(', ')}`);
   lines.push(`  estimated for   ${plain(r.device.name)} (${r.device.source} profile)`);
   return lines;
+}
+
+/** How the plan came about: one line a step, the ops on either side, the gain by the model. */
+function steps(r: CompileResult, list: readonly FusionStep[], paint: Paint): string[] {
+  if (list.length === 0) return [];
+  const ops = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
+  const side = (nodes: readonly string[]): string =>
+    shorten(nodes.map((n) => ops.get(n) ?? n).join(' + '), 48);
+  return [
+    paint('bold', 'Steps'),
+    ...table(
+      list.map((s, i) => [
+        `  ${i + 1}`,
+        s.kind,
+        plain(side(s.left)),
+        plain(side(s.right)),
+        s.gainUs > 0 ? `gains ${timeText(s.gainUs)}` : '',
+      ]),
+      ['right', 'left', 'left', 'left', 'left'],
+    ),
+  ];
 }
 
 /** Where ops need several kernels each even alone, the unfused plan has more than there are ops. */

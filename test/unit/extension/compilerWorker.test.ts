@@ -23,7 +23,8 @@ function fakeCompiler() {
       graph: undefined as never,
       program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
-      execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
+      steps: () => [],
+    execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
     };
   };
   return { compile, compiled };

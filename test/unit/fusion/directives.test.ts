@@ -24,6 +24,24 @@ const errors = (r: CompileResult): string[] =>
 
 const CHAIN = 'input x: f32[64, 256]\na = tanh(x)\nb = a * 2.0\ny = exp(b)\n';
 
+describe('the steps of the search', () => {
+  it('lead from one kernel an op to the plan', () => {
+    const source =
+      'input x: f32[64, 256]\nparam w: f32[256, 64]\ny = softmax(relu(x @ w), axis=-1)\noutput y';
+    const bytes = new TextEncoder().encode(source);
+    const c = compile({ file: 'test.fuse', bytes }, { device: DEFAULT_DEVICE });
+    const groups = new Map(c.graph.nodes.map((n) => [n.id, new Set([n.id])]));
+    for (const step of c.steps()) {
+      assert.ok(step.gainUs >= 0);
+      const one = new Set([...step.left, ...step.right].flatMap((n) => [...(groups.get(n) ?? [])]));
+      for (const n of one) groups.set(n, one);
+    }
+    const reached = [...new Set(groups.values())].map((g) => [...g].sort().join(' ')).sort();
+    const plan = c.result.after.kernels.map((k) => [...k.nodes].sort().join(' ')).sort();
+    assert.deepEqual(reached, plan);
+  });
+});
+
 describe('directives', () => {
   it('nofuse cuts an edge, and the decision names the line', () => {
     assert.equal(plan(resultOf(`${CHAIN}output y`)), 'k0: tanh mul exp');
