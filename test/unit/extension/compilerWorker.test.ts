@@ -24,7 +24,7 @@ function fakeCompiler() {
       program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
       steps: () => [],
-    execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
+      execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
     };
   };
   return { compile, compiled };
