@@ -17,6 +17,7 @@ import { KernelTree } from './features/kernelTree';
 import { LanguageFeatures } from './features/languageFeatures';
 import { Lenses } from './features/lenses';
 import { LinkedSelection } from './features/linkedSelection';
+import { notify } from './features/notify';
 import { Problems } from './features/problems';
 import { ProfileCommand } from './features/profileCommand';
 import { StatusBar } from './features/statusBar';
@@ -214,22 +215,18 @@ export class FusionLens extends Owner {
     const now = Date.now();
     if (now - this.lastCrashShown < 30_000) return;
     this.lastCrashShown = now;
-    const showLog = 'Show Log';
-    void vscode.window
-      .showErrorMessage(
-        'Fusion Lens: the compiler stopped and will be started again. The log says more.',
-        showLog,
-      )
-      .then((chosen) => {
-        if (chosen === showLog) this.log.show();
-      });
+    void notify(
+      'error',
+      'Fusion Lens: the compiler stopped and will be started again. The log says more.',
+      [{ title: 'Show Log', run: () => this.log.show() }],
+    );
   }
 
   private inBackground(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
       const text = error instanceof Error ? error.message : String(error);
       this.log.error(error instanceof Error ? (error.stack ?? text) : text);
-      void vscode.window.showErrorMessage(`Fusion Lens: ${text}`);
+      void notify('error', `Fusion Lens: ${text}`);
     });
   }
 }

@@ -32,3 +32,8 @@ export function commandLink(
   );
   return `[${title}](command:${command}?${query} "${tooltip.replace(/["\\]/g, '')}")`;
 }
+
+/** For notifications, which know no Markdown but links: what looks like one shows as it is written. */
+export function withoutLinks(text: string): string {
+  return text.replace(/\](?=\()/g, ']\u200b');
+}

@@ -12,6 +12,7 @@ import type { GraphViews } from '../webviewHost/graphViews';
 import { openExample } from './examples';
 import type { FileTree } from './fileTree';
 import type { KernelCode } from './kernelCode';
+import { notify } from './notify';
 import type { ProfileCommand } from './profileCommand';
 import type { TreeItem } from './treeModel';
 
@@ -89,8 +90,7 @@ export class Commands extends Owner {
   /** What a command is about: its argument, or the graph that the person is looking at. */
   private graph(target: unknown): vscode.Uri | undefined {
     const uri = toUri(target) ?? this.services.active.uri;
-    if (!uri)
-      void vscode.window.showInformationMessage('Open a graph first: a .fuse or an .onnx file.');
+    if (!uri) void notify('info', 'Open a graph first: a .fuse or an .onnx file.');
     return uri;
   }
 
@@ -98,7 +98,7 @@ export class Commands extends Owner {
     const { result } = await this.services.results.fresh(keyOf(uri));
     const kernels = result?.after.kernels ?? [];
     if (kernels.length === 0) {
-      void vscode.window.showInformationMessage(`${fileName(uri)} has no kernels.`);
+      void notify('info', `${fileName(uri)} has no kernels.`);
       return undefined;
     }
     const picked = await vscode.window.showQuickPick(
@@ -114,7 +114,7 @@ export class Commands extends Owner {
     if (!result) return;
     const range = nodes.map((id) => indexOf(result).nodes.get(id)?.range).find(Boolean);
     if (!range) {
-      void vscode.window.showInformationMessage('This op has no line in a text file.');
+      void notify('info', 'This op has no line in a text file.');
       return;
     }
     const start = new vscode.Position(range.start.line, range.start.column);

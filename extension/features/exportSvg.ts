@@ -1,6 +1,7 @@
 /** Saves the picture that the page has drawn. */
 import * as vscode from 'vscode';
 import { fileName } from '../services/graphUris';
+import { notify } from './notify';
 
 export async function exportSvg(graph: vscode.Uri, svg: string): Promise<void> {
   const name = `${fileName(graph).replace(/\.[^.]*$/, '')}.svg`;
@@ -18,10 +19,10 @@ export async function exportSvg(graph: vscode.Uri, svg: string): Promise<void> {
     await vscode.workspace.fs.writeFile(target, new TextEncoder().encode(svg));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    void vscode.window.showErrorMessage(`${fileName(target)} could not be written: ${reason}`);
+    void notify('error', `${fileName(target)} could not be written: ${reason}`);
     return;
   }
-  const open = 'Open';
-  const chosen = await vscode.window.showInformationMessage(`Saved ${fileName(target)}.`, open);
-  if (chosen === open) await vscode.commands.executeCommand('vscode.open', target);
+  await notify('info', `Saved ${fileName(target)}.`, [
+    { title: 'Open', run: () => vscode.commands.executeCommand('vscode.open', target) },
+  ]);
 }

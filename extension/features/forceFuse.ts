@@ -9,6 +9,7 @@ import { indexOf } from '../common/resultIndex';
 import { fileName, isBinaryGraph, keyOf, sideFileOf } from '../services/graphUris';
 import type { GraphResults } from '../services/results';
 import { definedNames } from './fuseText';
+import { notify } from './notify';
 import { addFuseDirective } from './sideFileEdit';
 
 /** Whether the ops are one kernel now. */
@@ -18,11 +19,16 @@ export async function forceFuse(
   to: string,
   results: GraphResults,
 ): Promise<boolean> {
+  const known = (await results.fresh(keyOf(graph))).result;
+  if (![from, to].every((id) => known && indexOf(known).nodes.has(id))) {
+    void notify('warning', `${fileName(graph)} no longer has these ops.`);
+    return false;
+  }
   const problem = isBinaryGraph(graph)
     ? await writeSideFile(graph, from, to)
     : await writeStatement(graph, from, to, results);
   if (problem !== undefined) {
-    void vscode.window.showWarningMessage(problem);
+    void notify('warning', problem);
     return false;
   }
   const key = keyOf(graph);
@@ -38,10 +44,11 @@ export async function forceFuse(
 }
 
 async function tellRefusal(graph: vscode.Uri, message: string): Promise<void> {
-  const takeBack = 'Take the Line Back';
-  const offers = isBinaryGraph(graph) ? [] : [takeBack];
-  const chosen = await vscode.window.showWarningMessage(message, ...offers);
-  if (chosen !== takeBack) return;
+  const takeBack = { title: 'Take the Line Back', run: () => removeLastFuse(graph) };
+  await notify('warning', message, isBinaryGraph(graph) ? [] : [takeBack]);
+}
+
+async function removeLastFuse(graph: vscode.Uri): Promise<void> {
   const document = await vscode.workspace.openTextDocument(graph);
   for (let i = document.lineCount - 1; i >= 0; i--) {
     const line = document.lineAt(i);

@@ -60,7 +60,9 @@ export class LinkedSelection extends Owner {
       return range ? [toRange(range)] : [];
     });
     const [first] = ranges;
-    if (reveal && first) void this.reveal(view.uri, first, ranges);
+    if (reveal && first)
+      // A file that has gone meanwhile can't be shown: the page says so itself.
+      this.reveal(view.uri, first, ranges).catch(() => undefined);
     else
       for (const editor of this.editorsOf(view.uri)) {
         editor.setDecorations(this.mark, ranges);

@@ -3,20 +3,17 @@ import * as vscode from 'vscode';
 import type { ProfileResult, RunnerFault, RunnerReply } from '../../runner/core/types';
 import { formatFactor, formatMicroseconds } from '../common/format';
 import { Owner } from '../common/lifecycle';
+import { withoutLinks } from '../common/markdown';
 import { fileName, keyOf } from '../services/graphUris';
 import type { Profiler } from '../services/profiler';
 import { UNTRUSTED } from '../services/runners';
 import { type RunnerChoice, SECTION } from '../services/settings';
 import { adapterName, SOFTWARE_NOTE } from './explain';
 import { progressText } from './lensText';
+import { type Action, notify } from './notify';
 
 /** How long the status bar tells of a run that went well. */
 const TOLD_MS = 10_000;
-
-interface Action {
-  readonly title: string;
-  run(): unknown;
-}
 
 export class ProfileCommand extends Owner {
   constructor(
@@ -34,7 +31,7 @@ export class ProfileCommand extends Owner {
     choice?: RunnerChoice,
   ): Promise<RunnerReply<ProfileResult> | undefined> {
     if (!vscode.workspace.isTrusted) {
-      void offer('warning', UNTRUSTED, [
+      void notify('warning', UNTRUSTED, [
         {
           title: 'Manage Workspace Trust',
           run: () => vscode.commands.executeCommand('workbench.trust.manage'),
@@ -45,7 +42,7 @@ export class ProfileCommand extends Owner {
     const { running } = this.profiler;
     if (running !== undefined) {
       const name = fileName(vscode.Uri.parse(running));
-      void offer('info', `A profile run of ${name} is under way.`, [
+      void notify('info', `A profile run of ${name} is under way.`, [
         { title: 'Cancel It', run: () => this.profiler.cancel(running) },
       ]);
       return undefined;
@@ -64,7 +61,7 @@ export class ProfileCommand extends Owner {
         location: this.isGraphVisible(key)
           ? vscode.ProgressLocation.Window
           : vscode.ProgressLocation.Notification,
-        title: `Profiling ${fileName(uri)}`,
+        title: withoutLinks(`Profiling ${fileName(uri)}`),
         cancellable: true,
       },
       async (progress, token) => {
@@ -102,7 +99,7 @@ export class ProfileCommand extends Owner {
         );
         return;
       }
-      await offer(
+      await notify(
         'info',
         `${fileName(uri)}: ${formatFactor(speedup)} (${times}), verified, on ${where}${caveat}.`,
         [show],
@@ -110,7 +107,7 @@ export class ProfileCommand extends Owner {
       return;
     }
     const wrong = verification.outputs.filter(({ ok }) => !ok).map(({ name }) => name);
-    await offer(
+    await notify(
       'warning',
       `${fileName(uri)}: the fused kernels' results are not verified` +
         `${wrong.length > 0 ? `: ${wrong.slice(0, 3).join(', ')} differs from the reference` : ''}. ` +
@@ -124,7 +121,7 @@ export class ProfileCommand extends Owner {
     const kernel = fault.kernel === undefined ? '' : `kernel ${fault.kernel}: `;
     const advice = fault.advice === undefined ? '' : ` ${fault.advice}`;
     this.log.error(`${fileName(uri)}: ${fault.code}: ${kernel}${fault.message}${advice}`);
-    await offer(
+    await notify(
       'error',
       `${fileName(uri)} could not be profiled. ${kernel}${fault.message}${advice}`,
       this.actionsFor(uri, fault),
@@ -174,20 +171,4 @@ export class ProfileCommand extends Owner {
         return [];
     }
   }
-}
-
-async function offer(
-  kind: 'info' | 'warning' | 'error',
-  message: string,
-  actions: readonly Action[],
-): Promise<void> {
-  const titles = actions.map(({ title }) => title);
-  const { window } = vscode;
-  const show = {
-    info: () => window.showInformationMessage(message, ...titles),
-    warning: () => window.showWarningMessage(message, ...titles),
-    error: () => window.showErrorMessage(message, ...titles),
-  };
-  const chosen = await show[kind]();
-  await actions.find(({ title }) => title === chosen)?.run();
 }

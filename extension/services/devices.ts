@@ -68,8 +68,12 @@ export class Devices extends Owner {
       case 'adapter': {
         const { adapter } = known;
         const name = adapter.description || adapter.architecture || adapter.vendor;
-        const rates = deviceForAdapter(adapter, undefined).name;
-        return `Estimates are for ${name || 'the adapter at hand'}: its own limits, and the rates of the kind "${rates}".`;
+        const profile = deviceForAdapter(adapter, undefined);
+        const rates =
+          profile.source === 'measured'
+            ? 'the rates that were measured of it'
+            : `the rates of the kind "${profile.name}"`;
+        return `Estimates are for ${name || 'the adapter at hand'}: its own limits, and ${rates}.`;
       }
       case 'unasked':
       case 'asking':

@@ -16,6 +16,7 @@ import type { Profiler } from '../services/profiler';
 import type { GraphResults } from '../services/results';
 import { readSettings } from '../services/settings';
 import { graphPage } from './html';
+import { readMessage } from './messages';
 import { type PageJob, PageJobs } from './pageJobs';
 
 /** What a person does in the page that the rest of the extension carries out. */
@@ -58,7 +59,7 @@ export class GraphView extends Owner {
     this.jobs = this.register(new PageJobs((message) => this.post(message)));
     this.register(files.retain(uri));
     const { webview } = panel;
-    this.register(webview.onDidReceiveMessage((message: WebviewToHost) => this.receive(message)));
+    this.register(webview.onDidReceiveMessage((message: unknown) => this.receiveAny(message)));
     this.register(
       panel.onDidChangeViewState(() => {
         if (!panel.visible) this.setNotReady('The graph panel was hidden, which ends its page.');
@@ -145,6 +146,12 @@ export class GraphView extends Owner {
     if (this.isDisposed) for (const waiter of this.readyWaiters.splice(0)) waiter(false);
   }
 
+  private receiveAny(value: unknown): void {
+    const message = readMessage(value);
+    if (message) this.receive(message);
+    else this.services.log.warn(`${fileName(this.uri)}: a message of its page was not understood.`);
+  }
+
   private receive(message: WebviewToHost): void {
     const { actions, profiler, log } = this.services;
     switch (message.type) {
@@ -183,9 +190,6 @@ export class GraphView extends Owner {
       case 'log':
         log[message.level](`${fileName(this.uri)}: ${message.message}`);
         return;
-      default:
-        // A page of another version of the extension, restored after an update.
-        message satisfies never;
     }
   }
 

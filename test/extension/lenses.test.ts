@@ -36,7 +36,7 @@ describe('lenses', () => {
     );
     assert.deepEqual([...new Set(first)], [0, 5, 6]);
     const [top, show, profile] = lenses;
-    assert.match(top?.title ?? '', /^4 ops → \d kernels? · est\. \d+\.\d×$/);
+    assert.match(top?.title ?? '', /^4 ops → \d kernels? · est\. \d+\.\d+×$/);
     assert.equal(show?.title, 'Show graph');
     assert.equal(profile?.title, 'Profile');
     const matmul = lenses.find(({ line }) => line === 5);

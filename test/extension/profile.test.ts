@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import * as vscode from 'vscode';
 import type { ProfileResult, RunnerReply } from '../../runner/core/types';
 import { activate, closeEverything, freshLenses, openText, until, write } from './support';
@@ -21,6 +22,20 @@ const settings = () => vscode.workspace.getConfiguration('fusionLens');
 const set = (key: string, value: unknown) =>
   settings().update(key, value, vscode.ConfigurationTarget.Global);
 
+/** The process that this one started to run a script. */
+function childOf(script: string): number | undefined {
+  for (const pid of readdirSync('/proc').map(Number).filter(Boolean)) {
+    try {
+      const [, parent] = /\) \S (\d+) /.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      if (Number(parent) === process.pid && command.includes(script)) return pid;
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return undefined;
+}
+
 describe('profiling', () => {
   before(async () => {
     await activate();
@@ -42,7 +57,7 @@ describe('profiling', () => {
     assert.equal(adapter.runner, 'node');
     assert.ok(fused.kernels.length > 0);
     const lenses = await freshLenses(uri);
-    assert.match(lenses[0]?.title ?? '', /measured \d+\.\d× \(est\. .*verified/);
+    assert.match(lenses[0]?.title ?? '', /measured \d+\.\d+× \(est\. .*verified/);
     if (adapter.software) assert.match(lenses[0]?.title ?? '', /software adapter/);
     assert.ok(lenses.some(({ line, title }) => line === 4 && /measured \(est\./.test(title)));
 
@@ -70,6 +85,19 @@ describe('profiling', () => {
     await vscode.commands.executeCommand('fusionLens.cancelProfile');
     const reply = await running;
     assert.ok(reply && !reply.ok && reply.fault.code === 'CANCELLED', JSON.stringify(reply));
+    assert.ok((await profile(uri))?.ok);
+  });
+
+  it('outlives the end of the process that runs the kernels', async () => {
+    const { profiler } = await activate();
+    const uri = await write('killed.fuse', source);
+    await openText(uri);
+    const running = profile(uri);
+    const child = await until('the process', () => childOf('runnerChild.mjs'));
+    process.kill(child, 'SIGKILL');
+    const reply = await running;
+    assert.ok(reply && !reply.ok && reply.fault.code === 'CRASHED', JSON.stringify(reply));
+    assert.equal(profiler.running, undefined);
     assert.ok((await profile(uri))?.ok);
   });
 
