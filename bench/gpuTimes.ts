@@ -89,7 +89,7 @@ async function measureOne(
   };
 }
 
-function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
+export function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
   return {
     exec: c.execPlan(which),
     kernels: view.kernels.map((k) => ({

@@ -4,7 +4,9 @@
  *
  *   npm run bench -- [--json] [--no-gpu] [--no-compile] [--models DIR] [--max-ops N]
  *                    [--only TEXT] [--seconds S]
+ *   npm run bench -- --model [--json] [--models DIR] [--only TEXT] [--seconds S]
  *
+ * With --model: instead, how well the cost model predicts the examples' kernels on this machine's GPU.
  * A folder with ONNX models is named by --models or by FUSION_LENS_MODELS. Figures are only worth
  * comparing on one machine with nothing else running.
  */
@@ -13,6 +15,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Case, casesIn, compileTable, generatedCases, measureCompile } from './compileTimes';
 import { gpuTable, measureGpu } from './gpuTimes';
+import { measureModel, modelTable } from './model';
 
 const SIZES = [100, 1_000, 10_000, 100_000];
 
@@ -22,6 +25,7 @@ async function main(): Promise<void> {
       json: { type: 'boolean', default: false },
       'no-gpu': { type: 'boolean', default: false },
       'no-compile': { type: 'boolean', default: false },
+      model: { type: 'boolean', default: false },
       models: { type: 'string' },
       'max-ops': { type: 'string', default: '100000' },
       only: { type: 'string', default: '' },
@@ -35,9 +39,23 @@ async function main(): Promise<void> {
 
   const examples = (await casesIn(path.join(__dirname, '..', 'examples'))).filter(wanted);
   const models = values.models ?? process.env['FUSION_LENS_MODELS'];
+  const modelCases = models ? (await casesIn(models)).filter(wanted) : [];
+  const machine = `${cpus()[0]?.model.trim() ?? 'unknown CPU'} (${cpus().length} cores), Node ${process.version}`;
+  if (values.model) {
+    const quality = await measureModel([...examples, ...modelCases], seconds, (name) =>
+      note(`running ${name}`),
+    );
+    console.log(
+      values.json
+        ? JSON.stringify({ machine, model: quality }, null, 2)
+        : [machine, '', ...modelTable(quality)].join('\n'),
+    );
+    if (quality.kernels.length === 0) process.exitCode = 1;
+    return;
+  }
   const cases = [
     ...examples,
-    ...(models ? (await casesIn(models)).filter(wanted) : []),
+    ...modelCases,
     ...generatedCases(SIZES.filter((n) => n <= most)).filter(wanted),
   ];
 
@@ -52,7 +70,6 @@ async function main(): Promise<void> {
     ? undefined
     : await measureGpu(examples, seconds, (name) => note(`running ${name}`));
 
-  const machine = `${cpus()[0]?.model.trim() ?? 'unknown CPU'} (${cpus().length} cores), Node ${process.version}`;
   if (values.json) {
     console.log(
       JSON.stringify({ machine, compile: compileTimes, ...(gpu ? { gpu } : {}) }, null, 2),

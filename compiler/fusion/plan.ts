@@ -398,6 +398,12 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     workgroup: [invocations, 1, 1],
     grid: foldGrid(gridOf(program, schedule)),
     schedule: params,
+    counts: {
+      work: f.work,
+      sharedAccesses: f.sharedAccesses,
+      barriers: f.barriers,
+      threads: f.threads,
+    },
   };
 }
 

@@ -30,6 +30,8 @@ export interface Host {
   now(): number;
   /** Lets other events be handled. */
   pause(): Promise<void>;
+  /** What has been measured of an adapter. */
+  readMeasured?(adapter: AdapterInfo): Promise<Pick<AdapterInfo, 'measured' | 'measuredNote'>>;
   /** Contents in a file beside the model. */
   readExternal?(request: ExternalRequest): Promise<Uint8Array>;
 }

@@ -1,6 +1,6 @@
 /**
- * From an adapter at hand to what the cost model knows of it: the queried limits, and the rates of the
- * shipped profile that is nearest.
+ * From an adapter at hand to what the cost model knows of it: the queried limits, and the rates that
+ * were measured of it, or else those of the shipped profile that is nearest.
  *
  * WebGPU doesn't say what kind of GPU an adapter is; its vendor and its name do, as far as they can.
  * Where they say nothing, it counts as an integrated one: the model then promises rather too little.
@@ -29,14 +29,14 @@ function nearestName({ software, vendor, architecture, description }: AdapterInf
 }
 
 /**
- * What to compile for when kernels will run on `adapter`: the profile asked for, else the shipped one
- * that is nearest, and never more than the adapter's own limits.
+ * What to compile for when kernels will run on `adapter`: the profile asked for, else the measured
+ * one, else the shipped one that is nearest, and never more than the adapter's own limits.
  */
 export function deviceForAdapter(
   adapter: AdapterInfo,
   asked: DeviceProfile | undefined,
 ): DeviceProfile {
-  const base = asked ?? nearestShipped(adapter);
+  const base = asked ?? adapter.measured ?? nearestShipped(adapter);
   if (!adapter.limits) return base;
   return { ...base, limits: asked ? lesser(asked.limits, adapter.limits) : adapter.limits };
 }

@@ -23,7 +23,11 @@ export class Server {
   constructor(private readonly host: Host) {}
 
   adapter(watch: Watch): Promise<RunnerReply<AdapterInfo>> {
-    return this.inTurn(async () => (await this.open(watch)).adapter);
+    return this.inTurn(async () => {
+      const { adapter } = await this.open(watch);
+      // Read each time: it may have been measured meanwhile.
+      return { ...adapter, ...(await this.host.readMeasured?.(adapter)) };
+    });
   }
 
   measure(

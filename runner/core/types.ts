@@ -3,7 +3,7 @@
  *
  * Times are microseconds, rates GB/s (1e9 bytes) and GFLOP/s (1e9 operations; a multiply-add is two).
  */
-import type { AdapterLimits, BufferSpec, ExecPlan } from '../../compiler/result';
+import type { AdapterLimits, BufferSpec, DeviceProfile, ExecPlan } from '../../compiler/result';
 import type { Program } from '../../compiler/ir/compute';
 
 export interface AdapterInfo {
@@ -20,6 +20,10 @@ export interface AdapterInfo {
   readonly timestampQuantumUs: number;
   /** What legality asks about: the compiler should be given these. */
   readonly limits?: AdapterLimits;
+  /** What was measured of it before, where the host keeps such; told when the adapter is asked for. */
+  readonly measured?: DeviceProfile;
+  /** Why there is such a file, and it isn't used. */
+  readonly measuredNote?: string;
 }
 
 export interface KernelTime {

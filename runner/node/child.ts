@@ -9,6 +9,7 @@
 import { hostname } from 'node:os';
 import { Server, type Host, type RunnerReply, type Watch } from '../core';
 import { readExternal } from './external';
+import { readProfile } from './profileCache';
 import { HEARTBEAT_MS, HOST_VARIABLE, type FromChild, type Job, type ToChild } from './protocol';
 
 const SLEEP_MS = 0.2;
@@ -132,6 +133,7 @@ async function main(): Promise<void> {
       now: () => performance.now(),
       pause: () => new Promise((resolve) => immediate(resolve)),
       readExternal,
+      readMeasured: (adapter) => readProfile(adapter),
     };
     const work = serve(new Server(host));
     start = (id, job) => void work(id, job);
