@@ -163,8 +163,11 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       }));
     },
     kernelCode(kernel) {
+      return this.kernelIr(kernel)?.map(emitWgsl);
+    },
+    kernelIr(kernel) {
       const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
-      return k && code.code(k).map(emitWgsl);
+      return k && code.code(k);
     },
     execPlan(which, dims): ExecPlan {
       const bound = new Map(program.dims);

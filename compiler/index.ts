@@ -6,6 +6,7 @@
  */
 import type { Graph, NodeId } from './graph/graph';
 import type { Program } from './ir/compute';
+import type { KernelIr } from './schedule/kernelIr';
 import type { CompileResult, DeviceProfile, ExecPlan } from './result';
 
 export interface CompileSource {
@@ -42,6 +43,8 @@ export interface Compilation {
   steps(): readonly FusionStep[];
   /** The code of a kernel of either plan, one text per dispatch; undefined for an unknown id. */
   kernelCode(kernel: string): readonly string[] | undefined;
+  /** The same as L3, before it is any language's text. */
+  kernelIr(kernel: string): readonly KernelIr[] | undefined;
   /** The plan as buffers and dispatches, with symbolic dims bound (by `dims`, or the profiling values). */
   execPlan(which: 'fused' | 'unfused', dims?: Readonly<Record<string, number>>): ExecPlan;
 }

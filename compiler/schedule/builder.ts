@@ -8,29 +8,18 @@
  * scope where they were computed, so that diamonds, views and register tiles share work by
  * themselves; pure code moves out to the outermost scope that has what it needs.
  */
-import { type DType, isUnsigned, storageOf } from '../graph/dtype';
+import { storageOf } from '../graph/dtype';
 import type { Compute, Monoid, Program } from '../ir/compute';
 import type { Expr, IndexCond, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
-import { Known } from './known';
-import {
-  type IntFn,
-  type KExpr,
-  type KType,
-  printK,
-  type SharedArray,
-  type Stmt,
-} from './kernelIr';
+import { AccumulatingBuilder } from './accumulators';
+import { visitLoads } from './group';
+import type { KExpr, KType, Stmt } from './kernelIr';
+import { castTo, convert, ktype, lit, narrow } from './scalars';
 
 export type Point = readonly IndexExpr[];
 type Env = ReadonlyMap<string, IndexExpr>;
-
-interface Scope {
-  readonly stmts: Stmt[];
-  /** A branch: loads inside must not move out of it. */
-  readonly guard: boolean;
-}
 
 /** How many times over a value was evaluated: what recompute verdicts go by. */
 export interface Demand {
@@ -50,46 +39,7 @@ export interface BuilderOptions {
   readonly unroll?: number;
 }
 
-export function ktype(d: DType): KType {
-  if (d === 'bool') return 'bool';
-  if (d === 'f32' || d === 'f16' || d === 'bf16' || d === 'f64') return 'f32';
-  return isUnsigned(d) ? 'u32' : 'i32';
-}
-
-export function lit(value: number, type: KType): KExpr {
-  return { k: 'lit', value, type, depth: 0 };
-}
-
-function safeName(name: string): string {
-  const s = name
-    .replace(/[^A-Za-z0-9]+/g, '_')
-    .replace(/^_+|_+$/g, '')
-    .slice(0, 24);
-  return /^[A-Za-z]/.test(s) ? s : `v${s ? `_${s}` : ''}`;
-}
-
-const MONOID_OP = {
-  sum: 'add',
-  prod: 'mul',
-  max: 'max',
-  min: 'min',
-  and: 'and',
-  or: 'or',
-} as const;
-
-export class Builder {
-  private readonly scopes: Scope[] = [{ stmts: [], guard: false }];
-  /** What is computed already: index expressions by key; atoms, elements and loads by what they are. */
-  private readonly indices = new Known();
-  private readonly known = new Known();
-  private readonly loopVars: IndexExpr[] = [];
-  private readonly varDepth = new Map<string, number>();
-  private readonly used = new Set<string>();
-  /** The last number given to a name. */
-  private readonly suffixes = new Map<string, number>();
-  private names = 0;
-  readonly symbols = new Set<string>();
-  readonly shared: SharedArray[] = [];
+export class Builder extends AccumulatingBuilder {
   readonly loads = new Set<ValueId>();
   readonly stores = new Set<ValueId>();
   /** Reductions evaluated inside, by serial loops. */
@@ -115,216 +65,17 @@ export class Builder {
     members: readonly Compute[],
     private readonly options: BuilderOptions = {},
   ) {
+    super(options.draft ?? false);
     this.members = new Map(members.map((c) => [c.value, c]));
   }
 
-  get body(): Stmt[] {
-    return this.scope(0).stmts;
-  }
-
-  private scope(i: number): Scope {
-    const s = this.scopes[i];
-    if (!s) throw new Error(`no scope ${i}`);
-    return s;
-  }
-
-  get depth(): number {
-    return this.scopes.length - 1;
-  }
-
-  /** A name that nothing else in the kernel has; drafts are never read, and count. */
-  fresh(hint: string): string {
-    if (this.options.draft) return `t${this.names++}`;
-    const base = safeName(hint);
-    let n = this.suffixes.get(base) ?? 0;
-    let name = base;
-    while (this.used.has(name)) name = `${base}_${++n}`;
-    this.suffixes.set(base, n);
-    this.used.add(name);
-    return name;
-  }
-
-  // -- Scopes and statements --------------------------------------------------------------------
-
-  emit(s: Stmt, depth = this.depth): void {
-    this.scope(depth).stmts.push(s);
-  }
-
-  private within<T>(stmts: Stmt[], guard: boolean, f: () => T): T {
-    this.scopes.push({ stmts, guard });
-    this.indices.enter();
-    this.known.enter();
-    const r = f();
-    this.scopes.pop();
-    this.indices.leave();
-    this.known.leave();
-    return r;
-  }
-
-  /** A counted loop; `f` gets the counter as an index expression. */
-  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void, step = 1): void {
-    const name = this.fresh(hint);
-    const v = I.loopVar(name, extent);
-    const to = this.index(extent);
-    const stmts: Stmt[] = [];
-    this.varDepth.set(name, this.depth + 1);
-    this.loopVars.push(v);
-    this.within(stmts, false, () => f(v));
-    this.loopVars.pop();
-    this.emit({
-      s: 'for',
-      name,
-      from: lit(0, 'i32'),
-      to,
-      step,
-      trips: I.ceilDiv(extent, step),
-      body: stmts,
-    });
-  }
-
-  guarded(cond: KExpr, f: () => void): void {
-    if (cond.k === 'lit') {
-      if (cond.value) f();
-      return;
-    }
-    const stmts: Stmt[] = [];
-    this.within(stmts, true, f);
-    this.emit({ s: 'if', cond, then: stmts, else: [] });
-  }
-
-  /** Declares an index variable that the template computed itself (from a builtin id). */
-  bindVar(hint: string, extent: IndexExpr, value: KExpr): IndexExpr {
-    const name = this.fresh(hint);
-    this.emit({ s: 'let', name, expr: value });
-    this.varDepth.set(name, this.depth);
-    return I.loopVar(name, extent);
-  }
-
-  /** Invocations at or beyond `end` have nothing to do. */
-  exitUnless(i: IndexExpr, end: IndexExpr): void {
-    this.emit({ s: 'exitUnless', index: this.index(i), end: this.index(end) });
-  }
-
-  comment(text: string): void {
-    this.emit({ s: 'comment', text });
-  }
-
-  ref(name: string, type: KType, depth = this.depth): KExpr {
-    return { k: 'ref', name, type, depth };
-  }
-
-  /** A mutable variable in the current scope. */
-  variable(hint: string, type: KType, init: KExpr): KExpr {
-    const name = this.fresh(hint);
-    this.emit({ s: 'var', name, type, init });
-    return this.ref(name, type);
-  }
-
-  set(target: KExpr, expr: KExpr): void {
-    if (target.k === 'ref') this.emit({ s: 'set', name: target.name, expr });
-  }
-
-  /** Names a pure expression in the outermost scope that has its operands. */
-  let(hint: string, expr: KExpr): KExpr {
-    if (expr.k === 'lit' || expr.k === 'ref' || expr.k === 'sym') return expr;
-    const name = this.fresh(hint);
-    this.emit({ s: 'let', name, expr }, expr.depth);
-    return this.ref(name, expr.type, expr.depth);
-  }
-
-  private recall(key: string): KExpr | undefined {
-    return this.known.get(key);
-  }
-
-  private remember(key: string, e: KExpr): void {
-    this.known.set(key, e, e.depth);
+  protected override runTimeIndex(e: Expr): KExpr {
+    return this.expr(e, NO_ENV);
   }
 
   /** Makes `value` at `point` known to be `e`: how templates hand in what they computed together. */
   define(value: ValueId, point: Point, e: KExpr): void {
     this.known.set(pointKey(value, point), e, this.depth);
-  }
-
-  // -- Index expressions ------------------------------------------------------------------------
-
-  index(e: IndexExpr): KExpr {
-    if (e.terms.length === 0) return lit(e.c, 'i32');
-    const known = this.indices.get(e.key);
-    if (known) return known;
-    // Outer loops' shares first, each sum named where it is known: inside a loop only its own share
-    // is added, and reads that differ by a constant have one base.
-    const parts = e.terms.map((t) => {
-      let p: KExpr | undefined;
-      for (const f of t.factors) {
-        const a = this.atom(f);
-        p = p ? this.int('imul', p, a) : a;
-      }
-      return { expr: p ?? lit(1, 'i32'), coef: t.coef, key: `${t.coef}*${t.key}` };
-    });
-    if (parts.length > 1) parts.sort((x, y) => x.expr.depth - y.expr.depth);
-    let sum: KExpr | undefined;
-    let key = '+';
-    parts.forEach((part, i) => {
-      const negative = sum !== undefined && part.coef < 0;
-      const c = negative ? -part.coef : part.coef;
-      const p = c === 1 ? part.expr : this.int('imul', part.expr, lit(c, 'i32'));
-      sum = sum ? this.int(negative ? 'isub' : 'iadd', sum, p) : p;
-      key += ` ${part.key}`;
-      const next = parts[i + 1];
-      if (next && next.expr.depth === part.expr.depth) return;
-      const named = this.indices.get(key) ?? this.let('i', sum);
-      this.indices.set(key, named, named.depth);
-      sum = named;
-    });
-    let r = sum ?? lit(0, 'i32');
-    if (e.c !== 0) r = this.int(e.c < 0 ? 'isub' : 'iadd', r, lit(Math.abs(e.c), 'i32'));
-    this.indices.set(e.key, r, r.depth);
-    return r;
-  }
-
-  private atom(a: Atom): KExpr {
-    switch (a.kind) {
-      case 'var':
-        return this.ref(a.name, 'i32', this.varDepth.get(a.name) ?? 0);
-      case 'sym':
-        this.symbols.add(a.name);
-        return { k: 'sym', name: a.name, type: 'i32', depth: 0 };
-      case 'dyn': {
-        const known = this.recall(`atom ${a.key}`);
-        if (known) return known;
-        const v = this.let('at', this.convert(this.expr(a.expr, NO_ENV), 'i32'));
-        this.remember(`atom ${a.key}`, v);
-        return v;
-      }
-      case 'floordiv':
-      case 'mod': {
-        const known = this.recall(`atom ${a.key}`);
-        if (known) return known;
-        const x = this.index(a.a);
-        const y = this.index(a.b);
-        let e: KExpr;
-        if (I.provablyNonNegative(a.a)) e = this.int(a.kind === 'mod' ? 'imod' : 'idiv', x, y);
-        else
-          e = {
-            k: 'floor',
-            fn: a.kind === 'mod' ? 'floormod' : 'floordiv',
-            a: x,
-            b: y,
-            type: 'i32',
-            depth: Math.max(x.depth, y.depth),
-          };
-        const r = this.let('q', e);
-        this.remember(`atom ${a.key}`, r);
-        return r;
-      }
-      case 'min':
-      case 'max':
-        return this.int(a.kind === 'min' ? 'imin' : 'imax', this.index(a.a), this.index(a.b));
-    }
-  }
-
-  int(fn: IntFn, a: KExpr, b: KExpr): KExpr {
-    return { k: 'int', fn, a, b, type: 'i32', depth: Math.max(a.depth, b.depth) };
   }
 
   // -- Values -----------------------------------------------------------------------------------
@@ -378,7 +129,7 @@ export class Builder {
     });
   }
 
-  private nameOf(value: ValueId): string {
+  protected override nameOf(value: ValueId): string {
     return this.program.values.get(value)?.name ?? value;
   }
 
@@ -391,7 +142,7 @@ export class Builder {
     this.reductive.set(c.value, false);
     let found = c.monoid !== undefined;
     if (!found) {
-      forEachLoad(c.body, (l) => {
+      visitLoads(c.body, (l) => {
         const m = this.members.get(l.value);
         if (m && this.hasReduction(m)) found = true;
       });
@@ -493,7 +244,7 @@ export class Builder {
     const envs = points.map((p) => bindAll(c, p, over));
     if (points.length > 1 && this.bodyReductive(c)) this.prefetch(c.body, envs);
     return envs.map((env) =>
-      this.convert(
+      convert(
         this.expr(c.body, env),
         ktype(c.accumulator === 'bool' ? c.body.dtype : c.body.dtype),
       ),
@@ -502,113 +253,11 @@ export class Builder {
 
   private bodyReductive(c: Compute): boolean {
     let found = false;
-    forEachLoad(c.body, (l) => {
+    visitLoads(c.body, (l) => {
       const m = this.members.get(l.value);
       if (m && this.hasReduction(m)) found = true;
     });
     return found;
-  }
-
-  // -- Accumulators (also used by templates that reduce cooperatively) ---------------------------
-
-  accumulator(c: Compute, monoid: Monoid, name: string): Accumulator {
-    if (monoid.kind === 'argmax' || monoid.kind === 'argmin') {
-      const t = ktype(c.body.dtype);
-      const best = this.variable(`${name}_best`, t, identity(monoid, t));
-      const at = this.variable(`${name}_at`, 'i32', lit(-1, 'i32'));
-      return { value: best, at };
-    }
-    const t = ktype(c.accumulator);
-    return { value: this.variable(name, t, identity(monoid, t)) };
-  }
-
-  accumulate(acc: Accumulator, monoid: Monoid, x: KExpr, position: () => KExpr): void {
-    const depth = Math.max(acc.value.depth, x.depth);
-    if (monoid.kind === 'argmax' || monoid.kind === 'argmin') {
-      if (!acc.at) throw new Error('an arg reduction without a position');
-      this.takeBetter(acc, monoid, { value: this.let('x', x), at: position() });
-      return;
-    }
-    const t = acc.value.type;
-    const y = this.convert(x, t);
-    this.set(acc.value, {
-      k: 'binary',
-      fn: MONOID_OP[monoid.kind],
-      a: acc.value,
-      b: y,
-      type: t,
-      depth,
-    });
-  }
-
-  /** Combines a second partial result into the first. */
-  combine(acc: Accumulator, monoid: Monoid, other: { value: KExpr; at?: KExpr }): void {
-    if ((monoid.kind === 'argmax' || monoid.kind === 'argmin') && other.at)
-      this.takeBetter(acc, monoid, { value: other.value, at: other.at });
-    else this.accumulate(acc, monoid, other.value, () => lit(0, 'i32'));
-  }
-
-  private takeBetter(
-    acc: Accumulator,
-    monoid: Monoid & { kind: 'argmax' | 'argmin' },
-    x: { value: KExpr; at: KExpr },
-  ): void {
-    const at = acc.at;
-    if (!at) return;
-    const d = this.depth;
-    const cmp = (fn: 'gt' | 'lt' | 'eq' | 'ge', a: KExpr, b: KExpr): KExpr => ({
-      k: 'binary',
-      fn,
-      a,
-      b,
-      type: 'bool',
-      depth: d,
-    });
-    const or = (a: KExpr, b: KExpr): KExpr => ({
-      k: 'binary',
-      fn: 'or',
-      a,
-      b,
-      type: 'bool',
-      depth: d,
-    });
-    const and = (a: KExpr, b: KExpr): KExpr => ({
-      k: 'binary',
-      fn: 'and',
-      a,
-      b,
-      type: 'bool',
-      depth: d,
-    });
-    const strictly = cmp(monoid.kind === 'argmax' ? 'gt' : 'lt', x.value, acc.value);
-    const tie = and(cmp('eq', x.value, acc.value), cmp(monoid.last ? 'gt' : 'lt', x.at, at));
-    const first = cmp('lt', at, lit(0, 'i32'));
-    const valid = cmp('ge', x.at, lit(0, 'i32'));
-    const better = and(valid, or(first, or(strictly, tie)));
-    const stmts: Stmt[] = [];
-    this.within(stmts, true, () => {
-      this.set(acc.value, x.value);
-      this.set(at, x.at);
-    });
-    this.emit({ s: 'if', cond: better, then: stmts, else: [] });
-  }
-
-  /** The reduction's result in the value's own dtype. */
-  finish(c: Compute, acc: Accumulator): KExpr {
-    const raw = acc.at ? this.binary('max', acc.at, lit(0, 'i32')) : acc.value;
-    // A variable changes: freeze what it is now.
-    const name = this.fresh(`${this.nameOf(c.value)}_r`);
-    const e = this.narrow(
-      this.convert(raw, ktype(c.dtype)),
-      acc.at ? 'i32' : c.accumulator,
-      c.dtype,
-    );
-    this.emit({ s: 'let', name, expr: e });
-    return this.ref(name, ktype(c.dtype));
-  }
-
-  private binary(fn: 'max', a: KExpr, b: KExpr): KExpr {
-    return { k: 'binary', fn, a, b, type: a.type, depth: Math.max(a.depth, b.depth) };
   }
 
   // -- Memory -----------------------------------------------------------------------------------
@@ -744,7 +393,7 @@ export class Builder {
   }
 
   private toStorage(e: KExpr, type: KType): KExpr {
-    return this.convert(e, type);
+    return convert(e, type);
   }
 
   // -- Scalar expressions -----------------------------------------------------------------------
@@ -772,7 +421,7 @@ export class Builder {
 
   /** An index read at run time. Its key says which element it is: it stays symbolic, its value is remembered under the new key. */
   private element(a: Atom & { kind: 'dyn' }, env: Env): IndexExpr {
-    const named = this.let('at', this.convert(this.expr(a.expr, env), 'i32'));
+    const named = this.let('at', convert(this.expr(a.expr, env), 'i32'));
     if (named.k === 'lit') return I.num(named.value);
     const key = named.k === 'ref' ? named.name : named.k === 'sym' ? `$${named.name}` : '?';
     this.remember(`atom dyn(${key})`, named);
@@ -785,7 +434,7 @@ export class Builder {
       case 'const':
         return lit(e.value, ktype(e.dtype));
       case 'index':
-        return this.convert(this.index(this.subst(e.index, env)), ktype(e.dtype));
+        return convert(this.index(this.subst(e.index, env)), ktype(e.dtype));
       case 'load':
         return this.value(
           e.value,
@@ -824,69 +473,9 @@ export class Builder {
         return this.when(e, env);
       case 'cast': {
         const a = this.expr(e.a, env);
-        return this.narrow(this.castTo(a, e.a.dtype, e.dtype), e.a.dtype, e.dtype);
+        return narrow(castTo(a, e.a.dtype, e.dtype), e.a.dtype, e.dtype);
       }
     }
-  }
-
-  private castTo(a: KExpr, from: DType, to: DType): KExpr {
-    const t = ktype(to);
-    if (t === 'bool' && a.type !== 'bool') {
-      return { k: 'binary', fn: 'ne', a, b: lit(0, a.type), type: 'bool', depth: a.depth };
-    }
-    if (a.type === 'f32' && t === 'u32' && from !== 'bool') {
-      // Through i32, so that negative numbers wrap as they do elsewhere.
-      if (to === 'u8' || to === 'u16') return this.convert(this.convert(a, 'i32'), 'u32');
-    }
-    return this.convert(a, t);
-  }
-
-  convert(a: KExpr, type: KType): KExpr {
-    if (a.type === type) return a;
-    if (a.k === 'lit') {
-      if (type === 'f32') return lit(a.value, 'f32');
-      if (Number.isFinite(a.value) && type !== 'bool')
-        return lit(type === 'u32' ? Math.trunc(a.value) >>> 0 : Math.trunc(a.value) | 0, type);
-    }
-    return { k: 'convert', a, type, depth: a.depth };
-  }
-
-  private narrow(a: KExpr, from: DType, to: DType): KExpr {
-    if (from === to) return a;
-    switch (to) {
-      case 'i8':
-        return from === 'bool' ? a : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
-      case 'u8':
-        return from === 'bool' ? a : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
-      case 'i16':
-        return from === 'i8' || from === 'u8' || from === 'bool'
-          ? a
-          : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
-      case 'u16':
-        return from === 'u8' || from === 'bool'
-          ? a
-          : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
-      case 'f16':
-      case 'bf16':
-        return from === 'bool' ? a : { k: 'narrow', to, a, type: 'f32', depth: a.depth };
-      default:
-        return a;
-    }
-  }
-
-  /** A named condition; equal ones in reach are one. */
-  private condition(cond: KExpr): KExpr {
-    return this.shareable(cond, 'inside');
-  }
-
-  /** Named, and one with equal expressions in reach: a register tile asks for the same many times. */
-  private shareable(e: KExpr, hint = 'w'): KExpr {
-    const key = `same ${printK(e)}`;
-    const known = this.recall(key);
-    if (known) return known;
-    const named = this.let(hint, e);
-    this.remember(key, named);
-    return named;
   }
 
   /** Expression nodes, those of inlined members too; infinite with a reduction in it. */
@@ -954,8 +543,8 @@ export class Builder {
     // Reads outside a buffer are defined (they give some element), so what is cheap is computed on
     // both sides and chosen: branches inside tiled loops cost shader compilers minutes.
     if (this.cheap(e.then) + this.cheap(e.else) <= CHEAP_BRANCHES) {
-      const then = this.convert(this.expr(e.then, env), type);
-      const other = this.convert(this.expr(e.else, env), type);
+      const then = convert(this.expr(e.then, env), type);
+      const other = convert(this.expr(e.else, env), type);
       const depth = Math.max(c.depth, then.depth, other.depth);
       return this.shareable({ k: 'select', cond: c, then, else: other, type, depth });
     }
@@ -965,17 +554,17 @@ export class Builder {
       invert ? e.then : simple(e.else) ? e.else : { op: 'const', value: 0, dtype: e.dtype },
       env,
     );
-    const v = this.variable('w', type, this.convert(start, type));
+    const v = this.variable('w', type, convert(start, type));
     const then: Stmt[] = [];
     const other: Stmt[] = [];
     if (!invert) {
       this.within(then, true, () => {
-        this.set(v, this.convert(this.expr(e.then, env), type));
+        this.set(v, convert(this.expr(e.then, env), type));
       });
     }
     if (invert || !simple(e.else)) {
       this.within(other, true, () => {
-        this.set(v, this.convert(this.expr(e.else, env), type));
+        this.set(v, convert(this.expr(e.else, env), type));
       });
     }
     this.emit({ s: 'if', cond: c, then, else: other });
@@ -984,35 +573,9 @@ export class Builder {
   }
 }
 
-export interface Accumulator {
-  readonly value: KExpr;
-  /** Arg reductions: the position; negative before the first element. */
-  readonly at?: KExpr;
-}
-
 const NO_ENV: Env = new Map();
 /** Expression nodes that a piecewise expression may hold to be computed without a branch. */
 const CHEAP_BRANCHES = 24;
-
-export function identity(m: Monoid, t: KType): KExpr {
-  switch (m.kind) {
-    case 'sum':
-    case 'or':
-      return lit(0, t);
-    case 'prod':
-    case 'and':
-      return lit(1, t);
-    case 'max':
-    case 'argmax':
-      return lit(t === 'f32' ? -Infinity : t === 'i32' ? -2147483648 : 0, t);
-    case 'min':
-    case 'argmin':
-      return lit(
-        t === 'f32' ? Infinity : t === 'i32' ? 2147483647 : t === 'u32' ? 4294967295 : 1,
-        t,
-      );
-  }
-}
 
 export function pointKey(value: ValueId, point: Point): string {
   let k = `${value} @`;
@@ -1031,42 +594,4 @@ function bindAll(c: Compute, point: Point, over: readonly IndexExpr[]): Env {
   c.dims.forEach((d, i) => env.set(d.name, point[i] ?? I.num(0)));
   c.reduce.forEach((d, i) => env.set(d.name, over[i] ?? I.num(0)));
   return env;
-}
-
-function forEachLoad(e: Expr, f: (l: Expr & { op: 'load' }) => void): void {
-  switch (e.op) {
-    case 'const':
-      return;
-    case 'index':
-      dynLoads(e.index, f);
-      return;
-    case 'load':
-      f(e);
-      for (const i of e.index) dynLoads(i, f);
-      return;
-    case 'unary':
-    case 'cast':
-      forEachLoad(e.a, f);
-      return;
-    case 'binary':
-      forEachLoad(e.a, f);
-      forEachLoad(e.b, f);
-      return;
-    case 'select':
-      forEachLoad(e.cond, f);
-      forEachLoad(e.then, f);
-      forEachLoad(e.else, f);
-      return;
-    case 'when':
-      for (const c of e.conds) dynLoads(c.index, f);
-      forEachLoad(e.then, f);
-      forEachLoad(e.else, f);
-      return;
-  }
-}
-
-function dynLoads(i: IndexExpr, f: (l: Expr & { op: 'load' }) => void): void {
-  I.visitAtoms(i, (a) => {
-    if (a.kind === 'dyn') forEachLoad(a.expr, f);
-  });
 }

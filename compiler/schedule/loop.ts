@@ -9,10 +9,11 @@
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
-import { Builder, type BuilderOptions, lit, type Point } from './builder';
+import { Builder, type BuilderOptions, type Point } from './builder';
 import { extents, type GroupSpec, isBijection } from './group';
 import { finishKernel, flatWorkgroup } from './grid';
 import type { KernelIr, KExpr } from './kernelIr';
+import { lit } from './scalars';
 
 export interface LoopPlan {
   /** The output whose dims are the space. */

@@ -20,19 +20,13 @@ import type { Compute } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
-import {
-  type Accumulator,
-  Builder,
-  type BuilderOptions,
-  identity,
-  ktype,
-  lit,
-  type Point,
-} from './builder';
+import type { Accumulator } from './accumulators';
+import { Builder, type BuilderOptions, type Point } from './builder';
 import { finishKernel } from './grid';
 import { type GroupSpec, substPoint, visitLoads } from './group';
 import type { KernelIr, KExpr, KType } from './kernelIr';
 import type { Placed, Placement } from './placement';
+import { identity, ktype, lit } from './scalars';
 
 export interface RowParams {
   /** Invocations a row: a power of two. */

@@ -24,6 +24,7 @@ function fakeCompiler() {
       program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
       steps: () => [],
+      kernelIr: () => undefined,
       execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
     };
   };

@@ -6,7 +6,10 @@
 import assert from 'node:assert/strict';
 import { compile } from '../../../compiler';
 import { DEFAULT_DEVICE } from '../../../compiler/fusion/devices';
+import { verifyProgram } from '../../../compiler/ir/verify';
 import type { CompileResult, DeviceProfile } from '../../../compiler/result';
+import { printKernel } from '../../../compiler/schedule/kernelIr';
+import { verifyExecPlan, verifyKernel } from '../../../compiler/schedule/verifyKernel';
 import { randomNumbers, randomProgram } from '../../gpu/programs';
 
 const PROGRAMS = 150;
@@ -113,6 +116,21 @@ describe('every plan', function () {
       );
       const other = shuffled(source, random);
       assert.deepEqual(grouping(resultOf(other)), grouping(first), `${source}\n--\n${other}`);
+    }
+  });
+
+  it('is sound at every level: L1, the kernels, and the order of dispatches', () => {
+    for (let seed = 0; seed < PROGRAMS; seed++) {
+      const source = randomProgram(seed);
+      const bytes = new TextEncoder().encode(source);
+      const c = compile({ file: 'test.fuse', bytes }, { device: DEFAULT_DEVICE });
+      assert.deepEqual(verifyProgram(c.program), [], source);
+      for (const which of ['fused', 'unfused'] as const)
+        assert.deepEqual(verifyExecPlan(c.execPlan(which)), [], source);
+      for (const k of [...c.result.after.kernels, ...c.result.before.kernels]) {
+        for (const ir of c.kernelIr(k.id) ?? [])
+          assert.deepEqual(verifyKernel(ir), [], `${source}\n${printKernel(ir)}`);
+      }
     }
   });
 

@@ -1,0 +1,189 @@
+/**
+ * The verifiers of L2 and L3, for tests: what the templates and the planner promise each other.
+ */
+import type { ExecPlan } from '../result';
+import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
+
+/** What is wrong with a kernel, one sentence each; nothing for a sound one. */
+export function verifyKernel(k: KernelIr): string[] {
+  const problems: string[] = [];
+  const buffers = new Map(k.buffers.map((b) => [b.value, b]));
+  const shared = new Map(k.shared.map((s) => [s.name, s]));
+  const symbols = new Set(k.symbols);
+  let exited = false;
+
+  const walk = (
+    stmts: readonly Stmt[],
+    outer: ReadonlyMap<string, KType>,
+    divergent: boolean,
+  ): void => {
+    const names = new Map(outer);
+    const define = (name: string, type: KType): void => {
+      if (names.has(name)) problems.push(`${name} is defined twice`);
+      names.set(name, type);
+    };
+    const use = (e: KExpr): void => check(e, names);
+    const index = (e: KExpr): void => {
+      use(e);
+      if (e.type !== 'i32') problems.push(`an index of type ${e.type}`);
+    };
+    for (const s of stmts) {
+      switch (s.s) {
+        case 'let':
+          use(s.expr);
+          define(s.name, s.expr.type);
+          break;
+        case 'load':
+        case 'loadVec': {
+          index(s.index);
+          const b = buffers.get(s.buffer);
+          if (!b) problems.push(`${s.buffer} is read and not bound`);
+          else if (b.vector !== (s.s === 'loadVec'))
+            problems.push(`${s.buffer} is read in the wrong width`);
+          define(s.name, s.type);
+          break;
+        }
+        case 'var':
+          use(s.init);
+          if (s.init.type !== s.type)
+            problems.push(`${s.name}: ${s.type} starts as ${s.init.type}`);
+          define(s.name, s.type);
+          break;
+        case 'set': {
+          use(s.expr);
+          const type = names.get(s.name);
+          if (type !== s.expr.type)
+            problems.push(`${s.name}: ${type ?? 'undefined'} is set to ${s.expr.type}`);
+          break;
+        }
+        case 'for': {
+          index(s.from);
+          index(s.to);
+          const inner = new Map(names);
+          inner.set(s.name, 'i32');
+          walk(s.body, inner, divergent);
+          break;
+        }
+        case 'if':
+          use(s.cond);
+          if (s.cond.type !== 'bool') problems.push(`a condition of type ${s.cond.type}`);
+          walk(s.then, names, true);
+          walk(s.else, names, true);
+          break;
+        case 'store':
+        case 'storeVec': {
+          index(s.index);
+          for (const v of s.s === 'store' ? [s.value] : s.values) use(v);
+          const b = buffers.get(s.buffer);
+          if (b?.access !== 'read_write')
+            problems.push(`${s.buffer} is stored to and not bound for it`);
+          else if (b.vector !== (s.s === 'storeVec'))
+            problems.push(`${s.buffer} is stored in the wrong width`);
+          break;
+        }
+        case 'setShared':
+          index(s.index);
+          use(s.value);
+          if (shared.get(s.name)?.type !== s.value.type)
+            problems.push(`${s.name} does not hold ${s.value.type}`);
+          break;
+        case 'barrier':
+          if (divergent || exited) problems.push('a barrier that not all invocations reach');
+          break;
+        case 'exitUnless':
+          index(s.index);
+          index(s.end);
+          exited = true;
+          break;
+        case 'comment':
+          break;
+      }
+    }
+  };
+
+  const check = (e: KExpr, names: ReadonlyMap<string, KType>): void => {
+    switch (e.k) {
+      case 'lit':
+        return;
+      case 'ref':
+        if (names.get(e.name) !== e.type)
+          problems.push(
+            `${e.name} is used as ${e.type} and is ${names.get(e.name) ?? 'not defined'}`,
+          );
+        return;
+      case 'sym':
+        if (!symbols.has(e.name)) problems.push(`the size ${e.name} is no uniform`);
+        return;
+      case 'unary':
+      case 'convert':
+      case 'narrow':
+        check(e.a, names);
+        return;
+      case 'binary':
+      case 'int':
+      case 'floor':
+        check(e.a, names);
+        check(e.b, names);
+        if (e.a.type !== e.b.type) problems.push(`${e.fn} of ${e.a.type} and ${e.b.type}`);
+        return;
+      case 'select':
+        check(e.cond, names);
+        check(e.then, names);
+        check(e.else, names);
+        if (e.then.type !== e.else.type)
+          problems.push(`a choice between ${e.then.type} and ${e.else.type}`);
+        return;
+      case 'within':
+        check(e.a, names);
+        check(e.lo, names);
+        check(e.hi, names);
+        return;
+      case 'all':
+        for (const t of e.terms) check(t, names);
+        return;
+      case 'lane':
+        if (!names.has(e.vec)) problems.push(`${e.vec} is not defined`);
+        check(e.lane, names);
+        return;
+      case 'shared':
+        if (!shared.has(e.name)) problems.push(`${e.name} is no workgroup memory`);
+        check(e.index, names);
+        return;
+    }
+  };
+
+  walk(
+    k.body,
+    new Map<string, KType>([
+      ['wg', 'i32'],
+      ['lid', 'i32'],
+    ]),
+    false,
+  );
+  return problems;
+}
+
+/** What is wrong with a plan: each buffer must be given, or stored by an earlier dispatch, before it is read. */
+export function verifyExecPlan(plan: ExecPlan): string[] {
+  const problems: string[] = [];
+  const ready = new Set<string>();
+  const empty = new Set<string>();
+  for (const b of plan.buffers) {
+    if (b.role === 'input' || b.role === 'param' || b.role === 'const') ready.add(b.id);
+    if (b.elements === 0) empty.add(b.id);
+  }
+  for (const d of plan.dispatches) {
+    for (const b of d.bindings)
+      if (b.access === 'read' && !ready.has(b.buffer) && !empty.has(b.buffer))
+        problems.push(`${d.kernel} reads ${b.buffer} before it is stored`);
+    for (const b of d.bindings) {
+      if (b.access !== 'read_write') continue;
+      if (ready.has(b.buffer)) problems.push(`${b.buffer} is stored twice`);
+      ready.add(b.buffer);
+    }
+  }
+  for (const o of plan.outputs)
+    if (!ready.has(o.buffer) && !empty.has(o.buffer))
+      problems.push(`the output ${o.name} is never stored`);
+  return problems;
+}
