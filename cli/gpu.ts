@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { DeviceProfile } from '../compiler/result';
 import type { AdapterInfo, Progress, Runner } from '../runner/core/types';
 import { createNodeRunner } from '../runner/node';
 import { plain } from './format/table';
@@ -44,6 +45,18 @@ export function adapterText(a: AdapterInfo): string {
   return a.software
     ? `${name} ${where}: a SOFTWARE adapter (the CPU); its times say little about a GPU`
     : `${name} ${where}`;
+}
+
+/** Whose rates estimates are made with: `measured profile`, or the shipped one's name. */
+export function ratesText(device: DeviceProfile): string {
+  return device.source === 'measured'
+    ? 'measured profile'
+    : `shipped profile "${plain(device.name)}" ("fusion-lens calibrate" measures the adapter)`;
+}
+
+/** Tells when a measured profile is there and can't be used. */
+export function noteMeasured(terminal: Terminal, adapter: AdapterInfo): void {
+  if (adapter.measuredNote !== undefined) terminal.note(plain(adapter.measuredNote));
 }
 
 export function progressText(p: Progress): string {

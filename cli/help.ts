@@ -27,7 +27,7 @@ export function commandHelp(c: CommandSpec): string {
   return [
     c.summary,
     '',
-    `Usage: ${PROGRAM} ${c.name} ${c.positional} [flags]`,
+    `Usage: ${[PROGRAM, c.name, c.positional].filter((w) => w !== '').join(' ')} [flags]`,
     ...(c.details ? ['', ...c.details] : []),
     '',
     'Flags:',

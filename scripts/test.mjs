@@ -92,7 +92,11 @@ async function runStage(name, mochaArgs) {
   const report = path.join(reportFolder, `${name}.json`);
   rmSync(report, { force: true });
   /** @type {NodeJS.ProcessEnv} */
-  const env = { FUSION_LENS_TEST_REPORT: report };
+  const env = {
+    FUSION_LENS_TEST_REPORT: report,
+    // What a developer has measured must not change what tests see.
+    FUSION_LENS_CACHE: path.join(root, '.cache/test-profiles'),
+  };
   if (stage.gpu) Object.assign(env, await gpuEnvironment());
   const { code, timedOut } = await runCommand(
     process.execPath,

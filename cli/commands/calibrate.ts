@@ -11,7 +11,7 @@ import { profileFile, writeProfile } from '../../runner/node/profileCache';
 import { one } from '../args';
 import { plain, table } from '../format/table';
 import { bytesText, factorText, timeText } from '../format/units';
-import { adapterText, withRunner } from '../gpu';
+import { adapterText, noteMeasured, withRunner } from '../gpu';
 import { reason } from '../load';
 import { jsonText } from '../terminal';
 import {
@@ -55,8 +55,8 @@ async function run(context: Context): Promise<ExitCode> {
   return withRunner(terminal, async (runner) => {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
-    const { measured, measuredNote, ...info } = adapter.value;
-    if (measuredNote !== undefined) terminal.note(plain(measuredNote));
+    noteMeasured(terminal, adapter.value);
+    const { measured, measuredNote: _, ...info } = adapter.value;
     const shipped = deviceForAdapter(info, nearestShipped(info));
     const reply = await measureAdapter(
       runner,

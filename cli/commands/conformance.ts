@@ -9,7 +9,7 @@ import { type Case, findCases } from '../conformance/cases';
 import { type CaseResult, runCase } from '../conformance/runCase';
 import type { Paint } from '../format/colour';
 import { plain, shorten, table } from '../format/table';
-import { adapterText, gpuEnvironment, startRunner } from '../gpu';
+import { adapterText, gpuEnvironment, noteMeasured, ratesText, startRunner } from '../gpu';
 import { jsonText } from '../terminal';
 import {
   type Command,
@@ -72,8 +72,11 @@ async function run(context: Context): Promise<ExitCode> {
     probe.dispose();
     return runnerFault(context, adapter.fault);
   }
-  terminal.note(`${cases.length} cases on ${adapterText(adapter.value)}`);
+  noteMeasured(terminal, adapter.value);
   const device = deviceForAdapter(adapter.value, undefined);
+  terminal.note(
+    `${cases.length} cases on ${adapterText(adapter.value)}; planned by the ${ratesText(device)}`,
+  );
   const jobs = Math.min(numberOf(args, 'jobs') ?? 1, cases.length);
   const results = await runAll(context, cases, jobs, probe, device, () => startRunner(env));
   terminal.progress('');

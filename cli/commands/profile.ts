@@ -8,7 +8,7 @@ import type { PlanForRun, ProfileJob, ProfileOptions } from '../../runner/core/t
 import { dimsOf, numberOf, type ParsedArgs } from '../args';
 import { deviceOf } from '../device';
 import { profileText } from '../format/profileText';
-import { progressText, withRunner } from '../gpu';
+import { noteMeasured, progressText, withRunner } from '../gpu';
 import { compileModel, loadModel, type Model, unknownDim } from '../load';
 import { jsonText } from '../terminal';
 import {
@@ -84,6 +84,7 @@ async function run(context: Context): Promise<ExitCode> {
   return withRunner(terminal, async (runner) => {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
+    noteMeasured(terminal, adapter.value);
     const compilation = compileModel(model.value, {
       dims: dims.dims,
       device: deviceForAdapter(adapter.value, device.value),

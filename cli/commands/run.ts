@@ -9,7 +9,7 @@ import { execute, type Executed } from '../execute';
 import { fileName, writeFiles } from '../files';
 import { countText, valueText } from '../format/units';
 import { plain, table } from '../format/table';
-import { adapterText, withRunner } from '../gpu';
+import { adapterText, noteMeasured, ratesText, withRunner } from '../gpu';
 import { compileModel, loadModel } from '../load';
 import { type Comparison, compareTensors } from '../tensors/compare';
 import { readTensors } from '../tensors/folder';
@@ -77,6 +77,7 @@ async function runCommand(context: Context): Promise<ExitCode> {
   return withRunner(terminal, async (runner) => {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
+    noteMeasured(terminal, adapter.value);
     const device = deviceForAdapter(adapter.value, undefined);
     const r = await execute(
       model.value,
@@ -124,7 +125,7 @@ async function runCommand(context: Context): Promise<ExitCode> {
         }),
       );
     else {
-      terminal.note(`ran on ${adapterText(adapter.value)}`);
+      terminal.note(`ran on ${adapterText(adapter.value)}; planned by the ${ratesText(device)}`);
       terminal.print(outputText(shown, terminal.paint));
     }
     return ok ? EXIT.held : EXIT.fault;

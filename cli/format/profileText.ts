@@ -3,7 +3,7 @@
  */
 import type { CompileResult, KernelView } from '../../compiler/result';
 import type { PlanTimes, ProfileResult } from '../../runner/core/types';
-import { adapterText } from '../gpu';
+import { adapterText, ratesText } from '../gpu';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
 import { bytesText, factorText, timeText, valueText } from './units';
@@ -16,6 +16,7 @@ export function profileText(c: CompileResult, p: ProfileResult, paint: Paint): s
         `${plain(c.file)}: ${timeText(p.unfused.wallUs)} unfused → ${timeText(p.fused.wallUs)} fused, ${factorText(p.speedup)}`,
       ),
       `  adapter  ${paint(p.adapter.software ? 'yellow' : 'cyan', adapterText(p.adapter))}`,
+      `  rates    ${ratesText(c.device)}`,
       `  clock    ${clockText(p)}; pipelines compiled in ${timeText(p.compileMs * 1000)}; seed ${p.seed}`,
       ...p.notes.map((n) => `  note     ${plain(n)}`),
     ],

@@ -71,9 +71,10 @@ export class Devices extends Owner {
         const profile = deviceForAdapter(adapter, undefined);
         const rates =
           profile.source === 'measured'
-            ? 'the rates that were measured of it'
+            ? 'the rates that were measured of it (measured profile)'
             : `the rates of the kind "${profile.name}"`;
-        return `Estimates are for ${name || 'the adapter at hand'}: its own limits, and ${rates}.`;
+        const note = adapter.measuredNote === undefined ? '' : ` ${adapter.measuredNote}`;
+        return `Estimates are for ${name || 'the adapter at hand'}: its own limits, and ${rates}.${note}`;
       }
       case 'unasked':
       case 'asking':

@@ -7,6 +7,8 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { DEFAULT_DEVICE } from '../../../compiler/fusion/devices';
+import { profileFile, writeProfile } from '../../../runner/node/profileCache';
 import { FLOAT, model, node, value } from '../onnx/encoder';
 
 const program = path.resolve('dist/cli.js');
@@ -142,6 +144,44 @@ describe('fusion-lens', function () {
       assert.match(one.out, /--json/);
     }
     assert.match((await cli(['--version'])).out, /^\d+\.\d+\.\d+\n$/);
+  });
+
+  it('estimates for what calibrate kept, or says how to get it', async () => {
+    const cache = file('profiles');
+    const args = ['explain', file('chain.fuse'), '--device', 'measured'];
+    const none = await cli(args, { FUSION_LENS_CACHE: cache });
+    assert.equal(none.code, 2);
+    assert.match(none.err, /nothing has been measured yet: "fusion-lens calibrate"/);
+    const adapter = { vendor: 'v', architecture: 'a', description: 'Card' };
+    const profile = { ...DEFAULT_DEVICE, name: 'measured', source: 'measured' as const };
+    await writeProfile(profileFile(adapter, cache), adapter, { ...profile, launchUs: 777 });
+    const kept = await cli(args, { FUSION_LENS_CACHE: cache });
+    assert.equal(kept.code, 0, kept.err);
+    assert.match(kept.out, /measured \(measured profile\)/);
+    assert.match(kept.out, /777 µs/);
+    // Of two adapters one must be named; its file can be.
+    const other = { ...adapter, description: 'Other card' };
+    await writeProfile(profileFile(other, cache), other, { ...profile, launchUs: 555 });
+    const both = await cli(args, { FUSION_LENS_CACHE: cache });
+    assert.equal(both.code, 2);
+    assert.match(both.err, /measured profiles of 2 adapters; name one/);
+    const named = await cli([...args.slice(0, 3), profileFile(other, cache)]);
+    assert.match(named.out, /555 µs/);
+    await writeFile(profileFile(other, cache), '{"schema":"fusion-lens/measured-device"}');
+    const old = await cli([...args.slice(0, 3), profileFile(other, cache)]);
+    assert.equal(old.code, 2);
+    assert.match(old.err, /is not used: it is of version none/);
+  });
+
+  it('takes no file where it measures the adapter', async () => {
+    const r = await cli(['calibrate', 'model.fuse']);
+    assert.equal(r.code, 2);
+    assert.match(r.err, /calibrate takes no file, but there is "model\.fuse"/);
+    assert.match((await cli(['calibrate', '--device-file', 'x.txt'])).err, /ends in \.json/);
+    assert.match(
+      (await cli(['calibrate', '--help'])).out,
+      /Usage: fusion-lens calibrate \[flags\]/,
+    );
   });
 
   it('paints only when asked, and never with NO_COLOR', async () => {
