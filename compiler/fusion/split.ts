@@ -6,7 +6,16 @@
  * enough; fusion may still put parts together where the limit leaves room.
  */
 import type { Compute, Program, Value } from '../ir/compute';
-import { constant, type Expr, load, rewriteExpr, type ValueId, visitExpr, when } from '../ir/expr';
+import {
+  constant,
+  type Expr,
+  type IndexCond,
+  load,
+  rewriteExpr,
+  type ValueId,
+  visitExpr,
+  when,
+} from '../ir/expr';
 import * as I from '../ir/indexExpr';
 
 /** The program with no compute that reads more than `most` values (at least 2). */
@@ -48,28 +57,81 @@ interface Piece {
 
 /** The largest part of the expression that reads at least two values, and no more than fit. */
 function pick(e: Expr, most: number): Piece | undefined {
-  let best: Piece | undefined;
+  let best: { readonly expr: Expr; readonly path: Guard | undefined } | undefined;
   let size = 1;
-  const go = (x: Expr, wrap: (inner: Expr) => Expr): void => {
-    const n = x === e ? Infinity : reads(x).size;
+  const few = fewReads(e, most);
+  const go = (x: Expr, path: Guard | undefined): void => {
+    const n = x === e ? Infinity : (few.get(x)?.size ?? Infinity);
     if (n <= most) {
       if (n > size) {
-        best = { expr: x, guarded: wrap(x) };
+        best = { expr: x, path };
         size = n;
       }
       return;
     }
     if (x.op === 'when') {
-      const zero = (inner: Expr): Expr => constant(0, inner.dtype);
-      const { conds } = x;
-      go(x.then, (inner) => wrap(when(conds, inner, zero(inner))));
-      go(x.else, (inner) => wrap(when(conds, zero(inner), inner)));
+      go(x.then, { conds: x.conds, holds: true, outer: path });
+      go(x.else, { conds: x.conds, holds: false, outer: path });
       return;
     }
-    for (const child of children(x)) go(child, wrap);
+    for (const child of children(x)) go(child, path);
   };
-  go(e, (inner) => inner);
-  return best;
+  go(e, undefined);
+  if (!best) return undefined;
+  let guarded = best.expr;
+  for (let g = best.path; g; g = g.outer) {
+    const zero = constant(0, guarded.dtype);
+    guarded = g.holds ? when(g.conds, guarded, zero) : when(g.conds, zero, guarded);
+  }
+  return { expr: best.expr, guarded };
+}
+
+/** The branches on the way to a part, from the innermost outwards. */
+interface Guard {
+  readonly conds: readonly IndexCond[];
+  readonly holds: boolean;
+  readonly outer: Guard | undefined;
+}
+
+/**
+ * What each part reads, for the parts that read at most `most` values. One walk from the leaves up:
+ * asking each part anew takes quadratic time in a concatenation's nested branches.
+ */
+function fewReads(e: Expr, most: number): ReadonlyMap<Expr, ReadonlySet<ValueId>> {
+  const out = new Map<Expr, ReadonlySet<ValueId>>();
+  const go = (x: Expr): ReadonlySet<ValueId> | undefined => {
+    const own = new Set<ValueId>();
+    let fits = true;
+    for (const child of children(x)) {
+      const inner = go(child);
+      if (!inner) fits = false;
+      else if (fits) for (const v of inner) own.add(v);
+    }
+    if (!fits) return undefined;
+    for (const v of ownReads(x)) own.add(v);
+    if (own.size > most) return undefined;
+    out.set(x, own);
+    return own;
+  };
+  go(e);
+  return out;
+}
+
+/** What an expression reads itself and in its indices and conditions, not in its operands. */
+function ownReads(x: Expr): ReadonlySet<ValueId> {
+  switch (x.op) {
+    case 'load':
+    case 'index':
+      return reads(x);
+    case 'when':
+      return reads({ ...x, then: constant(0, x.dtype), else: constant(0, x.dtype) });
+    case 'const':
+    case 'unary':
+    case 'cast':
+    case 'binary':
+    case 'select':
+      return new Set();
+  }
 }
 
 function children(e: Expr): readonly Expr[] {

@@ -6,6 +6,16 @@ export function decodeUtf8(bytes: Uint8Array): string {
   const parts: string[] = [];
   let text = '';
   for (let i = 0; i < bytes.length;) {
+    const end = asciiEnd(bytes, i);
+    if (end > i) {
+      text += String.fromCharCode(...bytes.subarray(i, end));
+      i = end;
+      if (text.length > 4096) {
+        parts.push(text);
+        text = '';
+      }
+      continue;
+    }
     const lead = bytes[i] ?? 0;
     const length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
     let code = length === 1 ? lead : lead & (0x7f >> length);
@@ -29,4 +39,12 @@ export function decodeUtf8(bytes: Uint8Array): string {
     }
   }
   return parts.length === 0 ? text : parts.join('') + text;
+}
+
+/** The end of the run of ASCII that starts at `i`, a few thousand bytes on at most. */
+function asciiEnd(bytes: Uint8Array, i: number): number {
+  const most = Math.min(bytes.length, i + 4096);
+  let end = i;
+  while (end < most && (bytes[end] ?? 0x80) < 0x80) end++;
+  return end;
 }

@@ -91,18 +91,26 @@ function concat(ctx: LowerContext, operands: readonly LTensor[], givenAxis: numb
       const at = index.map((v, i) => (i === axis ? sub(along, offsets[k] ?? 0) : v));
       return cast(t.at(at), dtype);
     };
-    // The last part needs no condition of its own: it is what the others leave.
-    let e = from(parts.length - 1);
-    for (let k = parts.length - 2; k >= 0; k--) {
-      e = when(
-        [{ index: along, lo: offsets[k] ?? num(0), hi: offsets[k + 1] ?? total }],
-        from(k),
-        e,
+    // Few parts are asked for one after the other; the last needs no condition of its own, it is
+    // what the others leave. Many are halved first: branches in branches have their limits, in
+    // shader compilers too.
+    const among = (first: number, end: number): Expr => {
+      if (first + 1 === end) return from(first);
+      const count = end - first;
+      const half = FEW_PARTS * Math.ceil(count / (2 * FEW_PARTS));
+      const next = first + (count <= FEW_PARTS ? 1 : half);
+      return when(
+        [{ index: along, lo: offsets[first] ?? num(0), hi: offsets[next] ?? total }],
+        among(first, next),
+        among(next, end),
       );
-    }
-    return e;
+    };
+    return among(0, parts.length);
   });
 }
+
+/** As many parts as a kernel can bind beside its result, where adapters allow the least. */
+const FEW_PARTS = 7;
 
 function stack(ctx: LowerContext): LTensor {
   const operands = allOperands(ctx);

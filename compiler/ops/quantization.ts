@@ -86,10 +86,16 @@ function saturate(ctx: LowerContext, e: Expr, dtype: DType): Expr {
   return cast(cast(clamp(e, range[0], range[1]), 'i32'), dtype);
 }
 
+/** The dtype that was asked for: a name in `.fuse`, a number in ONNX, where 0 stands for none. */
+function wantedDtype(ctx: LowerContext): DType | undefined {
+  const given = ctx.node.attrs['output_dtype'];
+  return given === undefined || given === 0 ? undefined : dtypeAttr(ctx, 'output_dtype');
+}
+
 function lowerQuantize(ctx: LowerContext): LTensor {
   const [x, scale, zero] = [ctx.input(0), ctx.input(1), ctx.optional(2)];
   requireAlike(ctx, zero, scale);
-  const wanted = ctx.int('output_dtype', 0) === 0 ? undefined : dtypeAttr(ctx, 'output_dtype');
+  const wanted = wantedDtype(ctx);
   const dtype = zero?.dtype ?? wanted ?? 'u8';
   if (wanted && zero && wanted !== zero.dtype) {
     ctx.fail('DTYPE', `output_dtype is ${wanted} but the zero point is ${zero.dtype}`);
@@ -107,7 +113,7 @@ function lowerQuantize(ctx: LowerContext): LTensor {
 function lowerDequantize(ctx: LowerContext): LTensor {
   const [x, scale, zero] = [ctx.input(0), ctx.input(1), ctx.optional(2)];
   requireAlike(ctx, zero, scale);
-  const dtype = ctx.int('output_dtype', 0) === 0 ? scale.dtype : dtypeAttr(ctx, 'output_dtype');
+  const dtype = wantedDtype(ctx) ?? scale.dtype;
   const spread = spreadOf(ctx, x, scale);
   const acc = computeFloat(scale.dtype);
   return ctx.pointwise(x.shape, dtype, (index) => {

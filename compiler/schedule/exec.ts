@@ -19,6 +19,9 @@ export interface PlannedKernel {
 /** WebGPU's own limit on workgroups along one dim of the grid. */
 const GRID_LIMIT = 65535;
 
+/** A buffer without elements is bound all the same, and an array of vectors needs one of them. */
+const LEAST_BYTES = 16;
+
 /** Folds a flat count of workgroups over two grid dims; the kernel undoes it. */
 export function foldGrid(count: number): [number, number, number] {
   if (count <= GRID_LIMIT) return [count, 1, 1];
@@ -42,7 +45,7 @@ export function bufferSpec(
     storage,
     shape,
     elements,
-    bytes: Math.max(4, Math.ceil((elements * storageBytes(storage)) / 4) * 4),
+    bytes: Math.max(LEAST_BYTES, Math.ceil((elements * storageBytes(storage)) / 4) * 4),
     role,
     ...(v.data ? { data: v.data } : {}),
   };

@@ -2,13 +2,15 @@
  * Weights in files beside a model. The path comes from the model file, so it is not trusted: after
  * following links it must stay inside the model's own folder.
  */
-import { open, realpath } from 'node:fs/promises';
+import { open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fail, Faulted, type ExternalRequest } from '../core';
 
 export async function readExternal(request: ExternalRequest): Promise<Uint8Array> {
   const { location, offset, length } = request;
   const file = await contained(request);
+  // Opening a pipe would wait for whoever writes to it.
+  if (!(await stat(file)).isFile()) fail('BAD_INPUT', `${location} is no ordinary file: not read.`);
   const handle = await open(file, 'r');
   try {
     const { size } = await handle.stat();

@@ -9,6 +9,7 @@ import { verifyProgram } from '../../compiler/ir/verify';
 import type { PlanForRun, ProfileJob } from '../../runner/core';
 import { createNodeRunner, type NodeRunner } from '../../runner/node';
 import { randomProgram } from './programs';
+import { wideProgram } from './widePrograms';
 
 let runner: NodeRunner;
 before(() => {
@@ -70,6 +71,12 @@ describe('generated kernels agree with the reference', function () {
     });
   }
 
+  for (let block = 0; block < 4; block++) {
+    it(`on programs of many families of ops, ${block * 25} to ${block * 25 + 24}`, async () => {
+      for (let i = 0; i < 25; i++) await agrees(wideProgram(block * 25 + i));
+    });
+  }
+
   const cases: Record<string, string> = {
     'a scalar': 'input x: f32[]\ny = relu(x) * 2.0\noutput y',
     'an empty tensor': 'input x: f32[0, 4]\ny = relu(x)\noutput y',
@@ -110,6 +117,15 @@ describe('generated kernels agree with the reference', function () {
       'm = sum(c, axis=1)',
       'output c, m',
     ].join('\n'),
+    'a concatenation of hundreds': [
+      ...Array.from({ length: 300 }, (_, i) => `input x${i}: f32[${1 + (i % 2)}, 3]`),
+      `y = relu(cat([${Array.from({ length: 300 }, (_, i) => `x${i}`).join(', ')}], axis=0))`,
+      'output y',
+    ].join('\n'),
+    'products with an empty operand':
+      'input x: f32[0, 4]\nparam w: f32[4, 8]\na = x @ w\nb = transpose(x, 0, 1) @ a\noutput a, b',
+    'quantised to the type that is named':
+      'input x: f32[32, 64]\nparam w: i8[64, 16]\nparam s: f32[16]\nr = amax(abs(x)) / 127.0\ny = dequantize(quantize(x, r, dtype=i8), r) @ dequantize(w, s, axis=1)\noutput y',
     'names that WGSL keeps for itself':
       'input array: f32[8]\ninput b0: f32[8]\nlet = array * b0\nvar = let + 1.0\nfn = exp(-abs(var))\noutput fn',
   };

@@ -90,6 +90,9 @@ const ESCAPES = new Map([
   ['"', '"'],
 ]);
 
+/** After so many mistakes the rest of a file isn't read: it is something else than a model. */
+export const MOST_FAULTS = 10_000;
+
 export function tokenRange(t: Token): SourceRange {
   return {
     start: { line: t.line, column: t.column },
@@ -129,7 +132,7 @@ export function lex(source: string): Lexed {
     diagnostics.push(error(code, message, range, fixes));
   };
 
-  while (i < text.length) {
+  while (i < text.length && diagnostics.length <= MOST_FAULTS) {
     const start = i;
     const ch = text.charAt(i);
     if (ch === ' ' || ch === '\t' || ch === '\u00a0' || ch === '\f') {
@@ -176,6 +179,13 @@ export function lex(source: string): Lexed {
       }
       stranger(start, ch);
     }
+  }
+  if (i < text.length) {
+    report(
+      'TOO_MANY_MISTAKES',
+      'There are too many mistakes before this place: nothing is read from here on.',
+      i,
+    );
   }
   tokens.push({ kind: 'end', text: '', start: i, end: i, line, column: i - lineStart });
   return { tokens, text, diagnostics };

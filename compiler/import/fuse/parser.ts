@@ -3,7 +3,7 @@
  * can't be read is reported, and what it would have defined is kept as faulty, so that its uses
  * aren't reported as well.
  */
-import type { Diagnostic } from '../../diagnostics';
+import { error, type Diagnostic } from '../../diagnostics';
 import {
   KEYWORDS,
   type Expression,
@@ -17,7 +17,7 @@ import {
 import { Cursor, isKeyword, statementsOf } from './cursor';
 import { parseDirective } from './directives';
 import { expectClose, parseExpression, parseNamed, parseNames } from './expressions';
-import { lex, rangeBetween, tokenRange, type Token } from './lexer';
+import { lex, MOST_FAULTS, rangeBetween, tokenRange, type Token } from './lexer';
 import { nearest } from './suggest';
 
 /** Words that other languages open statements with, and what to write here. */
@@ -34,10 +34,35 @@ const FOREIGN = new Map([
   ['assert', 'expect'],
 ]);
 
+/** A text beyond this is no model that someone wrote, and its tokens would fill the memory. */
+const LONGEST_SOURCE = 16 * 2 ** 20;
+
 export function parseFuse(source: string): SyntaxTree {
+  if (source.length > LONGEST_SOURCE) {
+    const start = { line: 0, column: 0 };
+    const range = { start, end: start };
+    const message = `The file is too long to be read: it has over ${LONGEST_SOURCE / 2 ** 20} Mi characters.`;
+    return {
+      statements: [{ kind: 'faulty', range, text: '' }],
+      diagnostics: [error('FILE_TOO_LONG', message, range)],
+    };
+  }
   const { tokens, text, diagnostics } = lex(source);
   const statements: Statement[] = [];
-  for (const part of statementsOf(tokens)) parseStatement(part, text, diagnostics, statements);
+  for (const part of statementsOf(tokens)) {
+    const first = part[0];
+    if (first && diagnostics.length > MOST_FAULTS) {
+      diagnostics.push(
+        error(
+          'TOO_MANY_MISTAKES',
+          'There are too many mistakes before this line: nothing is read from here on.',
+          tokenRange(first),
+        ),
+      );
+      break;
+    }
+    parseStatement(part, text, diagnostics, statements);
+  }
   return { statements, diagnostics };
 }
 

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { importFuse, scanFuse } from '../../../compiler/import/fuse';
 import { callHelpAt, suggestionsAt } from '../../../compiler/import/fuse/completion';
 import { outlineFuse, referencesOf } from '../../../compiler/import/fuse/outline';
+import { decodeUtf8 } from '../../../compiler/import/utf8';
 import { lowerGraph } from '../../../compiler/ops/lower';
 
 /** A small deterministic generator, so that a failure can be repeated. */
@@ -102,4 +103,24 @@ describe('fuse: damaged files', () => {
       }
     }
   }).timeout(60_000);
+
+  it('are answered soon, however long they are', () => {
+    const codes = (text: string): string[] => [
+      ...new Set(importFuse(text, 'long.fuse').diagnostics.map((d) => d.code)),
+    ];
+    assert.deepEqual(codes(`y = relu(x)\n${'# text\n'.repeat(3_000_000)}`), ['FILE_TOO_LONG']);
+    const started = process.cpuUsage().user;
+    assert.ok(codes('@$!?\n'.repeat(1_000_000)).includes('UNEXPECTED_CHARACTER'));
+    assert.ok(codes('@\n'.repeat(1_000_000)).includes('EXPECTED_STATEMENT'));
+    assert.ok(process.cpuUsage().user - started < 10e6, 'most of them isn’t read');
+  });
+
+  it('are answered: text of every width in UTF-8, broken and whole', () => {
+    const text = `größe 変数 🙂 ${'a'.repeat(5000)}é${'b'.repeat(4095)}𝔘`;
+    assert.equal(decodeUtf8(new TextEncoder().encode(text)), text);
+    assert.equal(
+      decodeUtf8(Uint8Array.of(97, 0xff, 98, 0xe2, 0x82, 99, 0xc0, 0x80)),
+      'a\ufffdb\ufffdc\ufffd\ufffd',
+    );
+  });
 });

@@ -9,7 +9,7 @@ describe('weights beside a model', () => {
   let base = '';
   before(() => {
     base = mkdtempSync(path.join(tmpdir(), 'external-'));
-    mkdirSync(path.join(base, 'model'));
+    mkdirSync(path.join(base, 'model', 'folder'), { recursive: true });
     writeFileSync(path.join(base, 'secret'), 'secret');
     writeFileSync(path.join(base, 'model', 'w.bin'), new Uint8Array([1, 2, 3, 4, 5, 6]));
     symlinkSync('../secret', path.join(base, 'model', 'link.bin'));
@@ -31,6 +31,11 @@ describe('weights beside a model', () => {
       assert.equal(r.fault.code, 'BAD_INPUT');
       assert.match(r.fault.message, /outside its folder/);
     });
+
+  it('are refused where they are no files', async () => {
+    const r = await read('folder');
+    assert.match(r.ok ? '' : r.fault.message, /folder is no ordinary file/);
+  });
 
   it('are refused when missing or too short', async () => {
     const missing = await read('none.bin');
