@@ -67,7 +67,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   ];
 
   const plans = timed('fuse', () => {
-    const policy = new Policy(graph, program, lowered.base);
+    const policy = new Policy(graph, program, lowered.base, lowered.unsupported);
     const grouping = new Grouping(program, policy.keep);
     const search = new Search(program, grouping, policy, { device, f16 });
     search.mergeWithinOps();

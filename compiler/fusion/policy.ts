@@ -33,6 +33,7 @@ export class Policy {
     graph: Graph,
     private readonly program: Program,
     base: ReadonlyMap<TensorId, ValueId>,
+    opaque: ReadonlyMap<NodeId, string> = new Map(),
   ) {
     for (const n of graph.nodes) {
       for (const r of n.results) this.producer.set(r, n.id);
@@ -49,6 +50,14 @@ export class Policy {
       }
     }
     for (const o of program.outputs) this.keep.add(o.value);
+    // An op without a lowering reads from memory, whatever it is.
+    for (const n of graph.nodes) {
+      if (!opaque.has(n.id)) continue;
+      for (const o of n.operands) {
+        const v = o === undefined ? undefined : base.get(o);
+        if (v !== undefined) this.keep.add(v);
+      }
+    }
     for (const d of graph.directives) {
       switch (d.kind) {
         case 'materialize': {

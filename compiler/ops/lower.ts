@@ -366,19 +366,16 @@ class Lowering implements Definitions {
   } {
     const needed = new Set<ValueId>();
     const stack: ValueId[] = outputs.map((o) => o.value);
+    // What an opaque op reads is needed too: it must be there for people to see.
+    for (const n of this.neededNodes()) {
+      if (this.kinds.get(n.id) === 'opaque') stack.push(...this.storedOperands(n));
+    }
     while (stack.length > 0) {
       const v = stack.pop();
       if (v === undefined || needed.has(v)) continue;
       needed.add(v);
       const c = this.computeOf.get(v);
       if (c) for (const r of loadsOf(c.body)) stack.push(r);
-      // What is behind an opaque value is needed too: its operands must be there for people to see.
-      const p = this.values.get(v)?.role === 'opaque' ? this.producerOf(v) : undefined;
-      for (const o of p?.operands ?? []) {
-        const h = o === undefined ? undefined : this.handles.get(o);
-        const b = h && (h.value ?? this.baseOf(h));
-        if (b !== undefined) stack.push(b);
-      }
     }
     const computes = this.computes.filter((c) => needed.has(c.value));
     const alive = new Set<NodeId>();
@@ -390,13 +387,28 @@ class Lowering implements Definitions {
     return { computes, values };
   }
 
-  private producers: Map<TensorId, Node> | undefined;
-  private producerOf(v: TensorId): Node | undefined {
-    if (!this.producers) {
-      this.producers = new Map();
-      for (const n of this.graph.nodes) for (const r of n.results) this.producers.set(r, n);
+  private storedOperands(n: Node): ValueId[] {
+    return n.operands.flatMap((o) => {
+      const h = o === undefined ? undefined : this.handles.get(o);
+      const stored = h && (h.value ?? this.baseOf(h));
+      return stored === undefined ? [] : [stored];
+    });
+  }
+
+  /** The nodes that the outputs come from by the graph's edges, whether their types are known or not. */
+  private neededNodes(): Set<Node> {
+    const producers = new Map<TensorId, Node>();
+    for (const n of this.graph.nodes) for (const r of n.results) producers.set(r, n);
+    const found = new Set<Node>();
+    const stack: (TensorId | undefined)[] = this.graph.outputs.map((o) => o.tensor);
+    while (stack.length > 0) {
+      const t = stack.pop();
+      const n = t === undefined ? undefined : producers.get(t);
+      if (!n || found.has(n)) continue;
+      found.add(n);
+      stack.push(...n.operands);
     }
-    return this.producers.get(v);
+    return found;
   }
 
   // -- What contexts use ------------------------------------------------------------------------
