@@ -1,8 +1,9 @@
 /**
  * How much a GPU result may differ from the float64 reference.
  *
- * Errors are relative to the larger of the element and the root mean square of its tensor, so that an
- * element that cancels to almost nothing isn't held against a kernel. The *floor* of a value is what
+ * Errors are relative to the larger of the element and the *scale* of its tensor: its root mean square,
+ * or that of what was added up to it where that is more. So an element, or a tensor, that cancels to
+ * almost nothing (the sum of what was centred before) isn't held against a kernel. The *floor* of a value is what
  * honest arithmetic in its types costs: rounding where it is stored or narrowed, the sums' length, the
  * functions used (WGSL allows transcendental ones many units in the last place), and what its operands
  * bring along. A fused kernel may reach twice the error of the unfused one instead, but not more than
@@ -15,7 +16,13 @@
  */
 import { isFloat, isInteger, type DType } from '../../compiler/graph/dtype';
 import type { Compute, Program } from '../../compiler/ir/compute';
-import { visitExpr, type BinaryFn, type UnaryFn, type ValueId } from '../../compiler/ir/expr';
+import {
+  visitExpr,
+  type BinaryFn,
+  type Expr,
+  type UnaryFn,
+  type ValueId,
+} from '../../compiler/ir/expr';
 import { evaluate } from '../../compiler/ir/indexExpr';
 
 const CAP = 64;
@@ -152,13 +159,55 @@ const LARGEST: Partial<Record<DType, number>> = {
   f64: 3.4028234663852886e38,
 };
 
+/**
+ * The size that a compute's results would have if nothing cancelled: from the scales of what it reads,
+ * by sums and products as if their terms were independent. 0 where other functions are in the way.
+ */
+export function uncancelled(
+  program: Program,
+  c: Compute,
+  scaleOf: (v: ValueId) => number | undefined,
+): number {
+  const kind = c.monoid?.kind ?? 'sum';
+  if (!isFloat(c.dtype) || (kind !== 'sum' && kind !== 'max' && kind !== 'min')) return 0;
+  const size = (e: Expr): number => {
+    switch (e.op) {
+      case 'const':
+        return Math.abs(Number(e.value));
+      case 'index':
+        return 0;
+      case 'load':
+        return scaleOf(e.value) ?? 0;
+      case 'cast':
+        return isFloat(e.dtype) ? size(e.a) : 0;
+      case 'unary':
+        return e.fn === 'neg' || e.fn === 'abs' ? size(e.a) : 0;
+      case 'binary':
+        if (e.fn === 'add' || e.fn === 'sub') return Math.hypot(size(e.a), size(e.b));
+        return e.fn === 'mul' ? size(e.a) * size(e.b) : 0;
+      case 'select':
+      case 'when':
+        return Math.max(size(e.then), size(e.else));
+    }
+  };
+  const trips = c.reduce.reduce(
+    (n, r) => n * evaluate(r.extent, (name) => program.dims.get(name)),
+    1,
+  );
+  const one = size(c.body);
+  const all = kind === 'sum' ? one * Math.sqrt(trips) : one;
+  return all < Infinity ? all : 0;
+}
+
+/** Errors against the reference, relative to the elements or the scale, whichever is larger. */
 export function compare(
   got: ArrayLike<number>,
   expected: ArrayLike<number>,
   t: DType,
   kind: Expectation['kind'],
+  atLeast = 0,
 ): Errors {
-  const scale = isFloat(t) ? rootMeanSquare(expected) : 0;
+  const scale = isFloat(t) ? Math.max(atLeast, rootMeanSquare(expected)) : 0;
   const largest = LARGEST[t] ?? Infinity;
   let maxAbs = 0;
   let maxRel = 0;
@@ -186,7 +235,7 @@ export function compare(
   return { maxAbs, maxRel, at };
 }
 
-function rootMeanSquare(x: ArrayLike<number>): number {
+export function rootMeanSquare(x: ArrayLike<number>): number {
   let sum = 0;
   let n = 0;
   for (let i = 0; i < x.length; i++) {

@@ -13,7 +13,7 @@ import type { Host, Watch } from './device';
 import { throwIfCancelled } from './faults';
 import { findPoison } from './memory';
 import { numbersOf, type StorageArray } from './storage';
-import { compare, expectations, type Errors } from './tolerance';
+import { compare, expectations, rootMeanSquare, uncancelled, type Errors } from './tolerance';
 import type { CancelSignal, OutputCheck, ProfileJob, Verification } from './types';
 
 /** What a kernel stored, read back. */
@@ -63,14 +63,24 @@ export async function verify(
   const expected = expectations(program);
   const inputs = await new ContentSource(program, job.options, host).forReference();
   const steps = interpretSteps(program, inputs, { keep: new Set() });
+  const scales = new Map<ValueId, number>();
+  const scaleOf = (v: ValueId): number | undefined => {
+    const given = inputs.get(v);
+    if (!scales.has(v) && given) scales.set(v, rootMeanSquare(given));
+    return scales.get(v);
+  };
+  const computes = new Map(program.computes.map((c) => [c.value, c]));
   let since = host.now();
   for (let step = steps.next(); !step.done; step = steps.next()) {
     throwIfCancelled(signal);
     const { value, data, done, total } = step.value;
+    const compute = computes.get(value);
+    const scale = compute && data ? uncancelled(program, compute, scaleOf) : 0;
+    if (data) scales.set(value, Math.max(scale, rootMeanSquare(data)));
     for (const r of data ? (byValue.get(value) ?? []) : []) {
       const numbers = numbersOf(r.data);
       const kind = expected.get(value)?.kind ?? 'float';
-      const errors = compare(numbers, data ?? [], r.spec.dtype, kind);
+      const errors = compare(numbers, data ?? [], r.spec.dtype, kind, scale);
       compared[r.which].set(value, { errors, poisonAt: findPoison(r.data, r.spec.storage) });
       worst.set(`${r.which} ${value}`, {
         got: numbers[errors.at] ?? NaN,

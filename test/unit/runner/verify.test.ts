@@ -4,7 +4,7 @@ import { interpret } from '../../../compiler/reference';
 import { ContentSource } from '../../../runner/core/contents';
 import type { Host, Watch } from '../../../runner/core/device';
 import { toStorage, type StorageArray } from '../../../runner/core/storage';
-import { compare, expectations } from '../../../runner/core/tolerance';
+import { compare, expectations, uncancelled } from '../../../runner/core/tolerance';
 import { verify, type StoredResult } from '../../../runner/core/verify';
 import type { CancelSignal, ProfileJob, Verification } from '../../../runner/core/types';
 import type { BufferSpec, ExecPlan } from '../../../compiler/result';
@@ -162,5 +162,26 @@ describe('verification', () => {
     b.input('i', [4], 'i32');
     b.compute([4], (d) => binary('add', load('i', d, 'i32'), constant(1, 'i32')));
     assert.equal(expectations(b.program()).get('v0')?.kind, 'exact');
+  });
+
+  it('measures what cancels by what was added up, and no other value', () => {
+    const b = new Builder();
+    b.input('x', [16]);
+    b.compute([16], (d) => binary('sub', load('x', d, 'f32'), load('x', d, 'f32')));
+    b.compute([], (_, r) => load('x', r, 'f32'), [16], { kind: 'sum' });
+    b.compute([16], (d) => binary('mul', load('v0', d, 'f32'), constant(-2, 'f32')));
+    b.compute([16], (d) => unary('tanh', load('x', d, 'f32')));
+    b.compute([], (_, r) => load('x', r, 'f32'), [16], { kind: 'max' });
+    const p = b.program();
+    const scales = new Map([
+      ['x', 3],
+      ['v0', 5],
+    ]);
+    const sizes = p.computes.map((c) => uncancelled(p, c, (v) => scales.get(v)));
+    assert.deepEqual(sizes, [Math.hypot(3, 3), 12, 10, 0, 3]);
+    // A sum that is 0 but for rounding: judged by its terms, of 1 each.
+    assert.ok(compare([1.2e-7], [-4e-16], 'f32', 'float').maxRel > 1e8);
+    assert.ok(compare([1.2e-7], [-4e-16], 'f32', 'float', 4).maxRel < 1e-7);
+    assert.ok(compare([1.2e-7, 5], [-4e-16, 4], 'f32', 'float', 4).maxRel > 0.2);
   });
 });
