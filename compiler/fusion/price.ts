@@ -15,6 +15,8 @@ export interface Priced {
   readonly counts: KernelCounts;
 }
 
+const NO_BYTES: ReadonlyMap<string, number> = new Map();
+
 export function priceUs(k: Priced, device: DeviceProfile): number {
   const { us } = kernelTimeUs(
     {
@@ -22,7 +24,7 @@ export function priceUs(k: Priced, device: DeviceProfile): number {
       flops: k.flops,
       bytesRead: k.bytesRead,
       bytesWritten: k.bytesWritten,
-      bytesOf: new Map(),
+      bytesOf: NO_BYTES,
       buffers: 0,
       sharedBytes: 0,
       registers: 0,

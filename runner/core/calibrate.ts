@@ -6,8 +6,9 @@
  * come hand-written kernels (microKernels.ts) for one parameter each: an empty dispatch, copies from
  * 64 KiB upwards, multiply-adds in registers, a chain of them with ever more invocations, workgroup
  * memory and barriers. Then kernels that the compiler itself generated (pointwise with transcendental
- * functions, row reductions, softmax, a normalisation, products, a convolution) are timed, and the
- * rate of arithmetic is fitted so that the model predicts those best (fitProfile.ts).
+ * functions, row reductions, softmax, a normalisation, products, a convolution, and two that keep rows
+ * in workgroup memory) are timed, and the rate of arithmetic and the price of workgroup memory are
+ * fitted so that the model predicts those best (fitProfile.ts).
  *
  * Sizes follow what has been measured so far, so that a data centre's GPU isn't asked for trifles and
  * a CPU not for an hour.
@@ -87,7 +88,7 @@ export async function calibrate(
     step('launch');
     const launch = await timer.micro(
       Array.from({ length: EMPTIES }, () => emptyKernel('empty')),
-      1.5,
+      1,
     );
     const launchUs = launch.wallUs / EMPTIES;
     const aloneUs = timer.of('empty') / EMPTIES;
@@ -203,7 +204,7 @@ async function copyTimes(timer: Timer, limits: AdapterLimits): Promise<CopyTime[
     await timer.micro([fillKernel(largest), ...sizes.map(copyKernel)], seconds, largest);
     for (const bytes of sizes) out.push({ bytes, us: timer.of(copyKernel(bytes).id) });
   };
-  await run(SMALL_COPIES.filter(fits), 2);
+  await run(SMALL_COPIES.filter(fits), 1.5);
   for (const bytes of LARGE_COPIES) {
     if (!fits(bytes) || (out.at(-1)?.us ?? Infinity) > LARGE_IF_UNDER_US) break;
     try {
@@ -243,7 +244,7 @@ async function chainTimes(timer: Timer, peak: number, software: boolean): Promis
   const trips = (threads: number): number => clampTrips((peak * TARGET_US) / 2 / flops(threads, 1));
   await timer.micro(
     counts.map((n) => chainKernel(n, trips(n))),
-    2,
+    1.5,
   );
   return counts.map((threads) => ({
     threads,
@@ -284,6 +285,8 @@ function clampTrips(n: number): number {
 interface Sample {
   readonly name: string;
   readonly text: string;
+  /** One kernel only where workgroup memory is cheap: compiled as if it were. */
+  readonly shared?: boolean;
 }
 
 /** Each compiles to one kernel, of a kind of work. `n` is even. */
@@ -308,7 +311,17 @@ function samples(n: number): Sample[] {
     },
     {
       name: 'convolution',
-      text: `input x: f32[1, 32, ${n / 4}, ${n / 4}]\nparam w: f32[32, 32, 3, 3]\ny = conv2d(x, w, padding=1)\noutput y`,
+      text: `input x: f32[1, 32, ${n / 8}, ${n / 8}]\nparam w: f32[32, 32, 3, 3]\ny = conv2d(x, w, padding=1)\noutput y`,
+    },
+    {
+      name: 'norm into product',
+      text: `input x: f32[${n / 2}, ${n}]\nparam g: f32[${n}]\nparam b: f32[${n}]\nparam w: f32[${n}, ${n}]\ny = layer_norm(x, g, b, axis=-1) @ w\noutput y`,
+      shared: true,
+    },
+    {
+      name: 'attention',
+      text: `input q: f32[2, ${n / 2}, 64]\ninput k: f32[2, ${n / 2}, 64]\ninput v: f32[2, ${n / 2}, 64]\ny = softmax(q @ transpose(k, -1, -2), axis=-1) @ v\noutput y`,
+      shared: true,
     },
   ];
 }
@@ -322,10 +335,11 @@ async function generatedTimes(
   const buffers: BufferSpec[] = [];
   const kernels: PlanForRun['kernels'][number][] = [];
   const known: { id: string; label: string; kernel: GeneratedTime['kernel'] }[] = [];
-  for (const { name, text } of samples(fast ? 1024 : 256)) {
+  const cheap = { ...base, sharedAccessWork: 0.25, barrierWork: 1 };
+  for (const { name, text, shared } of samples(fast ? 1024 : 256)) {
     const c = compile(
       { file: `${name}.fuse`, bytes: Uint8Array.from(text, (c) => c.charCodeAt(0)) },
-      { device: base },
+      { device: shared ? cheap : base },
     );
     const broken = c.result.diagnostics.find((d) => d.severity === 'error');
     if (broken) throw new Error(`${name}: ${broken.message}`);

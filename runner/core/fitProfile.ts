@@ -5,8 +5,10 @@
  * model counts weighted operations of generated code (a load, an `exp`, an index computation each have
  * a weight), so its rate is fitted to generated kernels of known counts, by least squares of the
  * logarithm of predicted over measured time (a factor of two counts the same for short and long
- * kernels, above and below), weighted by how sure each time is. What workgroup memory and barriers cost was measured as time and is
- * expressed in adds at that rate.
+ * kernels, above and below), weighted by how sure each time is. What workgroup memory and barriers cost
+ * was measured as time and is expressed in adds at that rate; accesses count as dearer where that
+ * explains the generated kernels clearly better: in real code they come in loops that nothing hides,
+ * and a price that is too low makes plans of kernels that are too large.
  */
 import { type Priced, priceUs } from '../../compiler/fusion/price';
 import type { DeviceProfile } from '../../compiler/result';
@@ -108,17 +110,17 @@ export function fitProfile(m: Measurements, base: DeviceProfile): Fit {
     saturatingThreads: Math.max(1, saturation(m.chains, m.aloneUs)),
     cacheBytes: cacheSize(m.copies, m.aloneUs) ?? base.cacheBytes,
   };
-  const at = (flopsPerUs: number): DeviceProfile => ({
+  const at = (flopsPerUs: number, access: number): DeviceProfile => ({
     ...fixed,
     flopsPerUs,
-    sharedAccessWork: Math.max(m.sharedAccessUs * flopsPerUs, LEAST_WORK),
+    sharedAccessWork: Math.max(m.sharedAccessUs * flopsPerUs, LEAST_WORK, access),
     barrierWork: Math.max(m.barrierUs * flopsPerUs, LEAST_WORK),
   });
   const weight = (g: GeneratedTime): number => 1 / (MODEL_ERROR ** 2 + (g.spreadUs / g.us) ** 2);
   const weights = m.generated.reduce((sum, g) => sum + weight(g), 0);
   /** The weighted mean square. */
-  const error = (log: number): number => {
-    const profile = at(Math.exp(log));
+  const error = (log: number, access: number): number => {
+    const profile = at(Math.exp(log), access);
     const squares = m.generated.reduce((sum, g) => {
       // Timed in a pass of its own, predicted as a part of a plan.
       const predicted = priceUs(g.kernel, profile) - m.launchUs + m.aloneUs;
@@ -126,15 +128,23 @@ export function fitProfile(m: Measurements, base: DeviceProfile): Fit {
     }, 0);
     return squares / weights;
   };
-  const best =
-    m.generated.length > 0
-      ? minimise(error, Math.log(1), Math.log(1e9))
-      : Math.log(m.peakFlopsPerUs);
+  if (m.generated.length === 0) return { profile: rounded(at(m.peakFlopsPerUs, 0)), error: NaN };
+  // Dearer accesses than measured alone only where they explain clearly more.
+  let best = { log: 0, access: 0, error: Infinity };
+  for (const access of ACCESS_PRICES) {
+    const log = minimise((x) => error(x, access), Math.log(1), Math.log(1e9));
+    const e = error(log, access);
+    if (e < CLEARLY * best.error - 1e-6) best = { log, access, error: e };
+  }
   return {
-    profile: rounded(at(Math.exp(best))),
-    error: m.generated.length > 0 ? Math.exp(Math.sqrt(error(best))) : NaN,
+    profile: rounded(at(Math.exp(best.log), best.access)),
+    error: Math.exp(Math.sqrt(best.error)),
   };
 }
+
+/** In adds: 0, then from 1 to about 100. */
+const ACCESS_PRICES = [0, ...Array.from({ length: 15 }, (_, i) => 1.4 ** i)];
+const CLEARLY = 0.98;
 
 /** How far off the model is, as a share, where a time is known for certain. */
 const MODEL_ERROR = 0.3;
@@ -158,7 +168,7 @@ function rounded(p: DeviceProfile): DeviceProfile {
   };
 }
 
-const STEPS = 400;
+const STEPS = 40;
 const REFINEMENTS = 3;
 
 /** Where `f` is least between two numbers: by a grid, made finer around the best. */
