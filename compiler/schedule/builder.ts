@@ -243,12 +243,7 @@ export class Builder extends AccumulatingBuilder {
   bodies(c: Compute, points: readonly Point[], over: readonly IndexExpr[]): KExpr[] {
     const envs = points.map((p) => bindAll(c, p, over));
     if (points.length > 1 && this.bodyReductive(c)) this.prefetch(c.body, envs);
-    return envs.map((env) =>
-      convert(
-        this.expr(c.body, env),
-        ktype(c.accumulator === 'bool' ? c.body.dtype : c.body.dtype),
-      ),
-    );
+    return envs.map((env) => convert(this.expr(c.body, env), ktype(c.body.dtype)));
   }
 
   private bodyReductive(c: Compute): boolean {
