@@ -4,7 +4,7 @@
  * the wrong shape is dropped, never carried out in part.
  */
 import type { Progress } from '../../runner/core/types';
-import type { Wire, WireEntry, WireSlot } from '../../runner/core/wire';
+import { isBufferType, type Wire, type WireEntry, type WireSlot } from '../../runner/core/wire';
 import type { WebviewToHost } from '../contracts/webview';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -80,7 +80,7 @@ function isWire(value: unknown): value is Wire {
 
 function isEntry(value: unknown): value is WireEntry {
   if (!isFields(value)) return false;
-  const { kind, keys, slots, buffer } = value;
+  const { kind, keys, slots, type, buffer } = value;
   switch (kind) {
     case 'object':
       return isTexts(keys) && isList(slots) && slots.every(isSlot);
@@ -89,7 +89,7 @@ function isEntry(value: unknown): value is WireEntry {
     case 'set':
       return isList(slots) && slots.every(isSlot);
     case 'buffer':
-      return ArrayBuffer.isView(buffer);
+      return isBufferType(type) && typeof buffer === 'object' && buffer !== null;
     default:
       return false;
   }

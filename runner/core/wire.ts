@@ -4,7 +4,8 @@
  * What VS Code carries between the two is JSON plus buffers: a `Map` would arrive empty, an infinity
  * as null, and structure that is shared (as index expressions share theirs) would be written out once
  * for each use. So a value travels as a flat table, in which objects refer to each other by position.
- * Typed arrays stand in the table as they are: those are what the carrier knows how to move.
+ * Typed arrays stand in the table as they are: those are what the carrier knows how to move. (Not for
+ * every extension: where it makes objects with numbered keys of them, they are made again by name.)
  */
 
 export interface Wire {
@@ -21,6 +22,19 @@ export type WireSlot =
   | { readonly ref: number }
   | { readonly special: 'undefined' | 'NaN' | 'Infinity' | '-Infinity' | '-0' };
 
+const BUFFERS = {
+  Float32Array,
+  Float64Array,
+  Int8Array,
+  Int16Array,
+  Int32Array,
+  Uint8Array,
+  Uint16Array,
+  Uint32Array,
+} as const;
+
+export type BufferType = keyof typeof BUFFERS;
+
 export type WireEntry =
   | {
       readonly kind: 'object';
@@ -28,7 +42,7 @@ export type WireEntry =
       readonly slots: readonly WireSlot[];
     }
   | { readonly kind: 'array' | 'map' | 'set'; readonly slots: readonly WireSlot[] }
-  | { readonly kind: 'buffer'; readonly buffer: ArrayBufferView };
+  | { readonly kind: 'buffer'; readonly type: BufferType; readonly buffer: ArrayBufferView };
 
 export function toWire(value: unknown): Wire {
   const table: WireEntry[] = [];
@@ -49,7 +63,7 @@ export function toWire(value: unknown): Wire {
   const root = slot(value);
   // The queue grows while it is read; no recursion, so depth doesn't matter.
   for (const item of queue) {
-    if (ArrayBuffer.isView(item)) table.push({ kind: 'buffer', buffer: item });
+    if (ArrayBuffer.isView(item)) table.push(bufferEntry(item));
     else if (Array.isArray(item)) table.push({ kind: 'array', slots: item.map(slot) });
     else if (item instanceof Map)
       table.push({ kind: 'map', slots: [...item].flatMap(([k, v]) => [slot(k), slot(v)]) });
@@ -79,7 +93,7 @@ export function fromWire(wire: Wire): unknown {
       case 'set':
         return new Set<unknown>();
       case 'buffer':
-        return entry.buffer;
+        return bufferOf(entry.type, entry.buffer);
     }
   });
   const value = (slot: WireSlot | undefined): unknown => {
@@ -107,6 +121,30 @@ export function fromWire(wire: Wire): unknown {
     }
   }
   return value(wire.root);
+}
+
+export function isBufferType(name: unknown): name is BufferType {
+  return typeof name === 'string' && Object.hasOwn(BUFFERS, name);
+}
+
+function bufferEntry(view: ArrayBufferView): WireEntry {
+  // Node's Buffer is a Uint8Array by this tag, and writes itself as JSON in its own way.
+  const type = Object.prototype.toString.call(view).slice('[object '.length, -1);
+  if (!isBufferType(type)) throw new TypeError(`A ${type} can't travel.`);
+  const plain = type !== 'Uint8Array' || view.constructor === Uint8Array;
+  const { buffer, byteOffset, byteLength } = view;
+  return {
+    kind: 'buffer',
+    type,
+    buffer: plain ? view : new Uint8Array(buffer, byteOffset, byteLength),
+  };
+}
+
+/** JSON writes what is no number as null. */
+function bufferOf(type: BufferType, carried: object): ArrayBufferView {
+  if (ArrayBuffer.isView(carried)) return carried;
+  const numbers = Object.values(carried).map((n: unknown) => (typeof n === 'number' ? n : NaN));
+  return new BUFFERS[type](numbers);
 }
 
 const SPECIAL = { undefined: undefined, NaN, Infinity, '-Infinity': -Infinity, '-0': -0 } as const;

@@ -23,8 +23,8 @@ for (const webHost of [false, true])
       await workbench().waitForCodeLens(/3 ops → \d kernels?/);
       await workbench().clickCodeLens(/Profile\s*$/);
       const summary = await workbench().waitForCodeLens(/measured/, 90_000);
-      assert.match(summary, /measured \d+\.\d× \(est\. .*verified/);
-      assert.match(summary, /software adapter: times say little about a GPU/);
+      assert.match(summary, /measured \d+\.\d+× \(est\. .*verified/);
+      assert.match(summary, /software adapter/);
     });
 
     it('brings the panel back after a reload of the window', async () => {

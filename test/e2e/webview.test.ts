@@ -212,7 +212,7 @@ describe('the graph panel', function () {
     assert.ok((await panel.count('.layer-leaves .item')) > 4);
     await panel.post({ type: 'result', result: { ...empty(), version: 2 }, stale: false });
     await panel.page.waitForSelector('.drawing-note:not([hidden])');
-    assert.match(await panel.text('.drawing-note'), /no ops yet/);
+    assert.match(await panel.text('.drawing-note'), /computes nothing yet/);
   });
 
   it('keeps its state over a reload, and exports what it shows', async () => {

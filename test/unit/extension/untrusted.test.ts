@@ -49,7 +49,11 @@ describe('messages of a page', () => {
         id: 1,
         wire: { ...wire, table: [{ kind: 'object', keys: [1], slots: [] }] },
       },
-      { type: 'pageDone', id: 1, wire: { ...wire, table: [{ kind: 'buffer', buffer: 'x' }] } },
+      {
+        type: 'pageDone',
+        id: 1,
+        wire: { ...wire, table: [{ kind: 'buffer', type: 'Uint8Array', buffer: 'x' }] },
+      },
       { type: 'exportSvg', svg: 7 },
       { type: 'log', level: 'dispose', message: '' },
     ])

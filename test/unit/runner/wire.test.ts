@@ -36,6 +36,18 @@ describe('what travels between host and page', () => {
       assert.deepStrictEqual(travel(primitive), primitive);
   });
 
+  it('arrives as it was where buffers are carried as JSON, too', () => {
+    const value = {
+      f: new Float32Array([1.5, NaN]),
+      b: Buffer.from([1, 2]),
+      h: new Uint16Array(0),
+    };
+    const wire = toWire(value);
+    const arrived = { ...value, b: new Uint8Array([1, 2]) };
+    assert.deepStrictEqual(fromWire(JSON.parse(JSON.stringify(wire)) as never), arrived);
+    assert.deepStrictEqual(fromWire(carry(wire) as never), arrived);
+  });
+
   it('keeps shared structure shared, and doesn’t mind depth', () => {
     let shared: unknown = { leaf: true };
     for (let i = 0; i < 200; i++) shared = { a: shared, b: shared };
