@@ -5,7 +5,7 @@
  * model counts weighted operations of generated code (a load, an `exp`, an index computation each have
  * a weight), so its rate is fitted to generated kernels of known counts, by least squares of the
  * logarithm of predicted over measured time (a factor of two counts the same for short and long
- * kernels, above and below), weighted by how sure each time is. What workgroup memory and barriers cost
+ * kernels, above and below), weighted by how long and how sure each time is. What workgroup memory and barriers cost
  * was measured as time and is expressed in adds at that rate; accesses count as dearer where that
  * explains the generated kernels clearly better: in real code they come in loops that nothing hides,
  * and a price that is too low makes plans of kernels that are too large.
@@ -116,7 +116,9 @@ export function fitProfile(m: Measurements, base: DeviceProfile): Fit {
     sharedAccessWork: Math.max(m.sharedAccessUs * flopsPerUs, LEAST_WORK, access),
     barrierWork: Math.max(m.barrierUs * flopsPerUs, LEAST_WORK),
   });
-  const weight = (g: GeneratedTime): number => 1 / (MODEL_ERROR ** 2 + (g.spreadUs / g.us) ** 2);
+  // A plan's time is mostly that of its long kernels.
+  const weight = (g: GeneratedTime): number =>
+    Math.sqrt(g.us) / (MODEL_ERROR ** 2 + (g.spreadUs / g.us) ** 2);
   const weights = m.generated.reduce((sum, g) => sum + weight(g), 0);
   /** The weighted mean square. */
   const error = (log: number, access: number): number => {

@@ -202,13 +202,14 @@ describe('calibration', () => {
       DEFAULT_DEVICE,
     );
     near(noisy.profile.flopsPerUs, TRUE.flopsPerUs, 0.01);
-    // Twice too slow in one, twice too fast in another: between them.
+    // Twice too slow in one, twice too fast in another: between them, nearer to the longer one.
     const both = fitProfile(
       measurements((i) => (i === 1 ? 2 : i === 2 ? 0.5 : 1)),
       DEFAULT_DEVICE,
     );
-    near(both.profile.flopsPerUs, TRUE.flopsPerUs, 0.15);
-    assert.ok(both.error > 1.5 && both.error < 2);
+    assert.ok(both.profile.flopsPerUs > TRUE.flopsPerUs, String(both.profile.flopsPerUs));
+    assert.ok(both.profile.flopsPerUs < 2 * TRUE.flopsPerUs, String(both.profile.flopsPerUs));
+    assert.ok(both.error > 1.2 && both.error < 2, String(both.error));
   });
 
   it('knows no cache where no copy is faster than memory', () => {
