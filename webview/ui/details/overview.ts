@@ -51,10 +51,10 @@ export function overview(context: DetailsContext): HTMLElement {
             formatFactor(gain),
             `${formatUs(before.estimatedUs)} → ${formatUs(after.estimatedUs)}`,
           ),
-      profile && !current
-        ? tile('Measured before', formatFactor(profile.speedup), 'the last edit: stale', true)
-        : undefined,
       tile('Peak memory', formatBytes(after.peakBytes), `${formatBytes(before.peakBytes)} before`),
+      profile && !current
+        ? tile('Measured, stale', formatFactor(profile.speedup), 'before the last edit', true)
+        : undefined,
     ),
     profile && !current ? staleMeasurements(context) : undefined,
     runnable.ok ? undefined : h('p', { class: 'warning' }, runnable.reason),
