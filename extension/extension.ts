@@ -1,4 +1,5 @@
 /** Entry point of the extension in a host with Node: desktop, remote, container. Only wires. */
+import { hostname } from 'node:os';
 import * as vscode from 'vscode';
 import { openNodeRunner } from './services/nodeRunner';
 import { FusionLens } from './wiring';
@@ -6,7 +7,8 @@ import { threadStarter } from './worker/startWorker';
 
 export function activate(context: vscode.ExtensionContext): FusionLens {
   const file = (name: string) => vscode.Uri.joinPath(context.extensionUri, 'dist', name).fsPath;
-  const app = new FusionLens(context.extensionUri, {
+  const app = new FusionLens(context.extensionUri, context.globalState, {
+    machine: hostname(),
     startWorker: threadStarter(file('compilerWorker.js')),
     openProcessRunner: (settings, log) => openNodeRunner(file('runnerChild.mjs'), settings, log),
   });

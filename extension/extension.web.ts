@@ -5,7 +5,8 @@ import { webWorkerStarter } from './worker/startWorker.web';
 
 export function activate(context: vscode.ExtensionContext): FusionLens {
   const script = vscode.Uri.joinPath(context.extensionUri, 'dist', 'compilerWorker.web.js');
-  const app = new FusionLens(context.extensionUri, {
+  const app = new FusionLens(context.extensionUri, context.globalState, {
+    machine: 'this browser',
     startWorker: webWorkerStarter(script.toString(true)),
   });
   context.subscriptions.push(app);

@@ -5,6 +5,8 @@ import type { StartWorker } from './worker/port';
 
 export interface Platform {
   readonly startWorker: StartWorker;
+  /** Its name: the settings of one person may be used on several. */
+  readonly machine: string;
   /** Opens a runner in a process of its own; absent where no process can be started. */
   readonly openProcessRunner?: (
     settings: Settings,

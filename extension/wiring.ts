@@ -59,14 +59,21 @@ export class FusionLens extends Owner {
 
   constructor(
     extensionUri: vscode.Uri,
+    memory: vscode.Memento,
     private readonly platform: Platform,
   ) {
     super();
     const { log, measurements } = this;
+    const adapterKey = `adapter of ${platform.machine}`;
     this.compiler = this.register(new CompilerClient(platform.startWorker, COMPILE_LIMIT_MS));
     this.register(this.compiler.onDidCrash((reason) => this.tellCrash(reason)));
     const devices = this.register(
-      new Devices({ isTrusted: () => vscode.workspace.isTrusted, ask: () => this.askAdapter() }),
+      new Devices({
+        isTrusted: () => vscode.workspace.isTrusted,
+        ask: () => this.askAdapter(),
+        remembered: () => memory.get(adapterKey),
+        remember: (adapter) => void memory.update(adapterKey, adapter),
+      }),
     );
     this.devices = devices;
     const results = this.register(

@@ -2,7 +2,8 @@
  * Which adapter the estimates are for.
  *
  * By default it is the one at hand: it is asked for in the background when the first graph is
- * compiled, and again when the settings that choose the runner change; a profile run tells it too.
+ * compiled, and again when the settings that choose the runner change; a profile run tells it too. The
+ * one that was found last counts until the answer comes, so that nothing is compiled twice.
  * Until it is known, and where it can't be, estimates are for an integrated GPU with the limits that
  * WebGPU guarantees, and the sentence of {@link Devices.note} says so and why.
  */
@@ -17,6 +18,9 @@ export interface AdapterSource {
   readonly isTrusted: () => boolean;
   /** Undefined: it can't be asked now (the page that would tell is not open). */
   readonly ask: () => Promise<RunnerReply<AdapterInfo> | undefined>;
+  /** What was found last on this machine, perhaps by another window. */
+  readonly remembered?: () => unknown;
+  readonly remember?: (adapter: AdapterInfo | undefined) => void;
 }
 
 type Known =
@@ -35,6 +39,8 @@ export class Devices extends Owner {
   private known: Known = { kind: 'unasked' };
   private timer: ReturnType<typeof setTimeout> | undefined;
   private generation = 0;
+  private wanted = false;
+  private awaitsPage = false;
 
   private readonly profileChanges = this.register(new Emitter<void>());
   /** What graphs are compiled for may have changed. */
@@ -48,6 +54,8 @@ export class Devices extends Owner {
   ) {
     super();
     this.register({ dispose: () => clearTimeout(this.timer) });
+    const last = source.remembered?.();
+    if (isAdapter(last)) this.known = { kind: 'adapter', adapter: last };
   }
 
   /** What to compile for; asks for the adapter when it is needed for the first time. */
@@ -87,12 +95,14 @@ export class Devices extends Owner {
   /** A runner told which adapter it has. */
   learn(adapter: AdapterInfo): void {
     this.generation++;
+    this.awaitsPage = false;
+    this.source.remember?.(adapter);
     this.set({ kind: 'adapter', adapter });
   }
 
   /** What was found out no longer counts, or more can be found out now: asks again. */
   askAgain(): void {
-    if (this.known.kind === 'unasked') return;
+    if (!this.wanted) return;
     this.generation++;
     this.want(true);
   }
@@ -104,13 +114,14 @@ export class Devices extends Owner {
 
   /** The page that can tell is there. */
   pageIsReady(): void {
-    if (this.known.kind === 'unknown' && this.known.reason === NO_PAGE) this.askAgain();
+    if (this.awaitsPage) this.askAgain();
   }
 
   private want(again = false): void {
-    if (!again && this.known.kind !== 'unasked') return;
+    if (!again && this.wanted) return;
+    this.wanted = true;
     if (!this.source.isTrusted()) {
-      this.set({ kind: 'unknown', reason: RESTRICTED });
+      if (this.known.kind !== 'adapter') this.set({ kind: 'unknown', reason: RESTRICTED });
       return;
     }
     // While it is asked anew, what is known still holds.
@@ -130,9 +141,17 @@ export class Devices extends Owner {
     }
     // Somebody else found out meanwhile, or the settings changed.
     if (generation !== this.generation || this.isDisposed) return;
-    if (!answer) this.set({ kind: 'unknown', reason: NO_PAGE });
-    else if (answer.ok) this.set({ kind: 'adapter', adapter: answer.value });
-    else this.set({ kind: 'unknown', reason: asReason(answer.fault.message) });
+    this.awaitsPage = answer === undefined;
+    if (!answer) {
+      if (this.known.kind !== 'adapter') this.set({ kind: 'unknown', reason: NO_PAGE });
+      return;
+    }
+    this.source.remember?.(answer.ok ? answer.value : undefined);
+    this.set(
+      answer.ok
+        ? { kind: 'adapter', adapter: answer.value }
+        : { kind: 'unknown', reason: asReason(answer.fault.message) },
+    );
   }
 
   private set(known: Known): void {
@@ -141,6 +160,20 @@ export class Devices extends Owner {
     this.noteChanges.fire();
     if (profileText(known) !== before) this.profileChanges.fire();
   }
+}
+
+/** What is remembered may come from another version. */
+function isAdapter(value: unknown): value is AdapterInfo {
+  if (typeof value !== 'object' || value === null) return false;
+  const { vendor, architecture, description, software, limits } = value as Partial<AdapterInfo>;
+  return (
+    [vendor, architecture, description].every((text) => typeof text === 'string') &&
+    typeof software === 'boolean' &&
+    typeof limits === 'object' &&
+    Object.entries(DEFAULT_DEVICE.limits).every(
+      ([name, value]) => typeof Reflect.get(limits, name) === typeof value,
+    )
+  );
 }
 
 /** Two adapters with the same text are the same to the compiler. */

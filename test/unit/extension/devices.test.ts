@@ -96,6 +96,42 @@ describe('the device that estimates are for', () => {
     assert.equal(asked(), 2);
   });
 
+  it('is the one that was found last until the answer comes', async () => {
+    let memory: unknown = { ...software, vendor: 'remembered' };
+    const changes: string[] = [];
+    let answer: RunnerReply<AdapterInfo> = { ok: true, value: software };
+    const open = (trusted = true) => {
+      const devices = new Devices(
+        {
+          isTrusted: () => trusted,
+          ask: () => Promise.resolve(answer),
+          remembered: () => memory,
+          remember: (adapter) => {
+            memory = adapter;
+          },
+        },
+        0,
+      );
+      devices.onDidChangeProfile(() => changes.push(devices.profileFor('auto').name));
+      return devices;
+    };
+    assert.equal(open(false).profileFor('auto').name, 'software');
+    const first = open();
+    assert.equal(first.profileFor('auto').name, 'software');
+    await turn();
+    // Asked all the same, and nothing was to be compiled anew.
+    assert.deepEqual([memory, changes], [software, []]);
+    answer = { ok: false, fault: { code: 'NO_ADAPTER', message: 'It has gone.' } };
+    const second = open();
+    second.profileFor('auto');
+    await turn();
+    assert.deepEqual([memory, changes], [undefined, ['integrated']]);
+    for (const odd of [7, {}, { ...software, limits: undefined }, { ...software, limits: {} }]) {
+      memory = odd;
+      assert.equal(open().profileFor('auto'), DEFAULT_DEVICE);
+    }
+  });
+
   it('has the rates of the kind that its names tell', () => {
     const named = (vendor: string, description: string) =>
       nearestShipped({ ...software, software: false, vendor, architecture: '', description }).name;
