@@ -71,7 +71,7 @@ describe('generated kernels agree with the reference', function () {
     });
   }
 
-  for (let block = 0; block < 4; block++) {
+  for (let block = 0; block < 2; block++) {
     it(`on programs of many families of ops, ${block * 25} to ${block * 25 + 24}`, async () => {
       for (let i = 0; i < 25; i++) await agrees(wideProgram(block * 25 + i));
     });
@@ -118,8 +118,8 @@ describe('generated kernels agree with the reference', function () {
       'output c, m',
     ].join('\n'),
     'a concatenation of hundreds': [
-      ...Array.from({ length: 300 }, (_, i) => `input x${i}: f32[${1 + (i % 2)}, 3]`),
-      `y = relu(cat([${Array.from({ length: 300 }, (_, i) => `x${i}`).join(', ')}], axis=0))`,
+      ...Array.from({ length: 100 }, (_, i) => `input x${i}: f32[${1 + (i % 2)}, 3]`),
+      `y = relu(cat([${Array.from({ length: 100 }, (_, i) => `x${i}`).join(', ')}], axis=0))`,
       'output y',
     ].join('\n'),
     'products with an empty operand':
