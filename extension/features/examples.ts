@@ -22,12 +22,39 @@ export async function openExample(extensionUri: vscode.Uri): Promise<void> {
     title: 'Open an Example Graph',
     matchOnDescription: true,
   });
-  if (!picked) return;
-  const document = await vscode.workspace.openTextDocument({
-    language: 'fuse',
-    content: picked.text,
-  });
+  if (picked) await showExample(picked.label, picked.text);
+}
+
+/**
+ * A document with the example's name, to be saved into the workspace, where that name is free there;
+ * otherwise one without a name.
+ */
+export async function showExample(name: string, text: string): Promise<void> {
+  const named = await freeName(name);
+  if (!named) {
+    const document = await vscode.workspace.openTextDocument({ language: 'fuse', content: text });
+    await vscode.window.showTextDocument(document);
+    return;
+  }
+  const document = await vscode.workspace.openTextDocument(named);
+  // It may be open already, changed or not.
+  if (document.getText() === '') {
+    const edit = new vscode.WorkspaceEdit();
+    edit.insert(named, new vscode.Position(0, 0), text);
+    await vscode.workspace.applyEdit(edit);
+  }
   await vscode.window.showTextDocument(document);
+}
+
+async function freeName(name: string): Promise<vscode.Uri | undefined> {
+  const [folder] = vscode.workspace.workspaceFolders ?? [];
+  if (folder?.uri.scheme !== 'file') return undefined;
+  const target = vscode.Uri.joinPath(folder.uri, name);
+  const taken = await vscode.workspace.fs.stat(target).then(
+    () => true,
+    () => false,
+  );
+  return taken ? undefined : target.with({ scheme: 'untitled' });
 }
 
 /** What the example says of itself in its first comment that is not its own name. */

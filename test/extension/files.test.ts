@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import * as vscode from 'vscode';
+import { showExample } from '../../extension/features/examples';
 import { EDITOR_TYPE } from '../../extension/webviewHost/graphViews';
 import {
   activate,
@@ -43,6 +44,26 @@ describe('graph files', () => {
     assert.equal(await ops(), 2);
     await vscode.commands.executeCommand('workbench.action.files.revert');
     await until('the text of the file', async () => (await ops()) === 1);
+  });
+
+  it('come as examples with a name of their own, that saves into the workspace', async () => {
+    const text = 'input x: f32[4]\ny = relu(x)\noutput y\n';
+    await showExample('fresh_example.fuse', text);
+    const { document } = vscode.window.activeTextEditor ?? assert.fail();
+    assert.equal(document.uri.scheme, 'untitled');
+    assert.match(document.uri.path, /\/fresh_example\.fuse$/);
+    assert.equal(document.languageId, 'fuse');
+    assert.equal(document.getText(), text);
+    assert.match((await freshLenses(document.uri))[0]?.title ?? '', /^1 op → 1 kernel/);
+    assert.ok(await document.save());
+    const saved = workspaceFile('fresh_example.fuse');
+    assert.equal(new TextDecoder().decode(await vscode.workspace.fs.readFile(saved)), text);
+    // The name is taken now.
+    await showExample('fresh_example.fuse', text);
+    const second = vscode.window.activeTextEditor?.document;
+    assert.doesNotMatch(second?.uri.path ?? '', /fresh_example/);
+    assert.equal(second?.getText(), text);
+    await vscode.workspace.fs.delete(saved);
   });
 
   it('need no name: an untitled document is a graph as well', async () => {
