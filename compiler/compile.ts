@@ -372,9 +372,8 @@ function runnable(
 ): CompileResult['runnable'] {
   const ops = [...lowered.unsupported.keys()];
   if (ops.length > 0) {
-    const names = [
-      ...new Set(ops.map((id) => graph.nodes.find((n) => n.id === id)?.sourceOp ?? id)),
-    ];
+    const opOf = new Map(graph.nodes.map((n) => [n.id, n.sourceOp]));
+    const names = [...new Set(ops.map((id) => opOf.get(id) ?? id))];
     return {
       ok: false,
       reason: `${ops.length === 1 ? 'one op is' : `${ops.length} ops are`} not analysed (${names.slice(0, 5).join(', ')}${names.length > 5 ? '…' : ''})`,

@@ -243,6 +243,8 @@ function solve(
     if (atom?.kind === 'var') {
       if (env.has(atom.name)) return undefined;
       if (reduce.has(atom.name)) return I.isConst(atom.extent, 1) ? undefined : 'reduces-over-rows';
+      // A dim that is longer than what it reads (a pad, a concat) has rows that the anchor hasn't.
+      if (!I.same(spread(target), atom.extent)) return 'not-row-wise';
       env.set(atom.name, own(target));
       return undefined;
     }
@@ -252,7 +254,8 @@ function solve(
       if (env.has(inner.name)) return undefined;
       if (reduce.has(inner.name)) return 'reduces-over-rows';
       const outer = I.exactDiv(inner.extent, atom.b);
-      if (!outer) return 'not-row-wise';
+      if (!outer || !I.same(spread(target), atom.kind === 'floordiv' ? outer : atom.b))
+        return 'not-row-wise';
       if (atom.kind === 'floordiv') {
         const f = solver.fresh(atom.b);
         free.push(f.free);
@@ -269,6 +272,7 @@ function solve(
     if (!digits) return 'not-row-wise';
     if (digits.some((d) => reduce.has(d.name))) return 'reduces-over-rows';
     if (digits.some((d) => env.has(d.name))) return undefined;
+    if (!I.same(I.product(digits.map((d) => d.extent)), spread(target))) return 'not-row-wise';
     const parts = I.delinearise(
       own(target),
       digits.map((d) => d.extent),
@@ -293,6 +297,15 @@ function solve(
     point.push(f.v);
   }
   return { compute: m, point, free: order(point, free) };
+}
+
+/** How many positions an index made of row and free variables takes: the product of their extents. */
+function spread(e: IndexExpr): IndexExpr {
+  const extents = new Map<string, IndexExpr>();
+  I.visitAtoms(e, (a) => {
+    if (a.kind === 'var') extents.set(a.name, a.extent);
+  });
+  return I.product([...extents.values()]);
 }
 
 /** Free variables in the order in which they occur in the point. */

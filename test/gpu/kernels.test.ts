@@ -126,6 +126,10 @@ describe('generated kernels agree with the reference', function () {
       'input x: f32[0, 4]\nparam w: f32[4, 8]\na = x @ w\nb = transpose(x, 0, 1) @ a\noutput a, b',
     'quantised to the type that is named':
       'input x: f32[32, 64]\nparam w: i8[64, 16]\nparam s: f32[16]\nr = amax(abs(x)) / 127.0\ny = dequantize(quantize(x, r, dtype=i8), r) @ dequantize(w, s, axis=1)\noutput y',
+    'a pad beside a sum over what it pads':
+      'input x: f32[2, 2]\nt = x @ transpose(x, -1, -2)\np = pad(t, [0, 2, 0, 0], value=0)\nc = cumsum(t, axis=0)\noutput t, p, c',
+    'rows joined after a softmax of each part':
+      'input a: f32[4, 8]\ninput b: f32[4, 8]\ny = cat([softmax(a, axis=-1), softmax(b, axis=-1)], axis=0)\noutput y',
     'names that WGSL keeps for itself':
       'input array: f32[8]\ninput b0: f32[8]\nlet = array * b0\nvar = let + 1.0\nfn = exp(-abs(var))\noutput fn',
   };
