@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { compile } from '../../../compiler/compile';
+import { DEVICES } from '../../../compiler/fusion/devices';
 import { importFuse } from '../../../compiler/import/fuse';
 
 const NAMES = [
@@ -42,18 +43,23 @@ describe('fuse: examples', () => {
       const { graph, diagnostics } = importFuse(text, file);
       assert.deepEqual(diagnostics, []);
       assert.ok(graph.directives.some((d) => d.kind === 'expect'));
-      const { result } = compile({ file, bytes: readFileSync(file) });
-      assert.deepEqual(
-        result.diagnostics.filter((d) => d.severity === 'error' || d.severity === 'warning'),
-        [],
-      );
-      assert.deepEqual(
-        result.expectations.filter((e) => !e.held),
-        [],
-      );
-      assert.deepEqual(result.runnable, { ok: true });
-      // Small enough for a CPU that pretends to be a GPU.
-      for (const t of result.graph.tensors) assert.ok(t.elements <= 4 * 2 ** 20, t.name);
+      // Whatever the adapter at hand is.
+      for (const device of DEVICES) {
+        const { result } = compile({ file, bytes: readFileSync(file) }, { device });
+        assert.deepEqual(
+          result.diagnostics.filter((d) => d.severity === 'error' || d.severity === 'warning'),
+          [],
+          device.name,
+        );
+        assert.deepEqual(
+          result.expectations.filter((e) => !e.held),
+          [],
+          device.name,
+        );
+        assert.deepEqual(result.runnable, { ok: true });
+        // Small enough for a CPU that pretends to be a GPU.
+        for (const t of result.graph.tensors) assert.ok(t.elements <= 4 * 2 ** 20, t.name);
+      }
     });
   }
 });
