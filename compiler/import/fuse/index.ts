@@ -192,11 +192,11 @@ function arranged(diagnostics: readonly Diagnostic[]): Diagnostic[] {
     return (a.range?.start.column ?? 0) - (b.range?.start.column ?? 0);
   });
   if (sorted.length <= MOST_DIAGNOSTICS) return sorted;
-  // Errors are what matters when there are too many.
-  const rank = { error: 0, warning: 1, info: 2, hint: 3 };
-  const kept = new Set(
-    [...sorted].sort((a, b) => rank[a.severity] - rank[b.severity]).slice(0, MOST_DIAGNOSTICS),
-  );
+  // Errors are what matters when there are too many, and first of all that reading has stopped.
+  const severities = { error: 1, warning: 2, info: 3, hint: 4 };
+  const rank = (d: Diagnostic): number =>
+    d.code === 'TOO_MANY_MISTAKES' ? 0 : severities[d.severity];
+  const kept = new Set([...sorted].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_DIAGNOSTICS));
   const more = sorted.length - kept.size;
   return [
     ...sorted.filter((d) => kept.has(d)),

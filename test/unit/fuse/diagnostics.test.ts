@@ -278,10 +278,13 @@ describe('fuse: sizes without bounds', () => {
     const { graph, diagnostics } = importFuse(source, 't.fuse');
     const ms = performance.now() - started;
     assert.ok(ms < limit, `took ${ms.toFixed(0)} ms`);
-    if (source.endsWith(rest)) assert.ok(graph.nodes.some((n) => n.id === 'z#relu'));
+    // Past thousands of mistakes the rest isn't read, and that is said.
+    const stopped = diagnostics.some((d) => d.code === 'TOO_MANY_MISTAKES');
+    if (source.endsWith(rest) && !stopped) assert.ok(graph.nodes.some((n) => n.id === 'z#relu'));
     for (const d of diagnostics) assert.ok(d.message.length < 500);
     assert.ok(diagnostics.length <= 301);
-    return [...new Set(diagnostics.filter((d) => d.severity === 'error').map((d) => d.code))];
+    const codes = diagnostics.filter((d) => d.severity === 'error').map((d) => d.code);
+    return [...new Set(codes)].filter((c) => c !== 'TOO_MANY_MISTAKES');
   };
 
   it('bears any nesting', () => {
