@@ -51,7 +51,13 @@ const stages = {
     tests: true,
     gpu: true,
   },
-  e2e: { args: mocha('e2e', 120_000), minutes: 12, tests: true, gpu: true },
+  // A browser on a busy machine may miss a moment: a step that fails is tried once more.
+  e2e: {
+    args: [...mocha('e2e', 120_000), '--retries', '1'],
+    minutes: 15,
+    tests: true,
+    gpu: true,
+  },
 };
 
 function prettierArgs() {
