@@ -188,7 +188,7 @@ export function isNarrowInteger(t: DType): boolean {
 }
 
 /** ONNX's TensorProto.DataType numbers. */
-const ONNX_DTYPES: Readonly<Record<number, DType>> = {
+export const ONNX_DTYPES: Readonly<Record<number, DType>> = {
   1: 'f32',
   2: 'u8',
   3: 'i8',

@@ -8,15 +8,12 @@
  */
 import { Server, type Host, type MeasuredProfile, type Watch } from '../core';
 import type {
-  AdapterInfo,
   CancelSignal,
   ProfileJob,
   ProfileResult,
   Progress,
-  RunJob,
   Runner,
   RunnerReply,
-  RunOutput,
 } from '../core/types';
 
 /** Finishes a profile outside the page. */
@@ -27,19 +24,12 @@ export type Verify = (
   signal: CancelSignal,
 ) => Promise<RunnerReply<ProfileResult>>;
 
-export interface PageRunner {
-  adapter(): Promise<RunnerReply<AdapterInfo>>;
+export interface PageRunner extends Omit<Runner, 'profile'> {
   measure(
     job: ProfileJob,
     onProgress: (p: Progress) => void,
     signal: CancelSignal,
   ): Promise<RunnerReply<MeasuredProfile>>;
-  run(
-    job: RunJob,
-    onProgress: (p: Progress) => void,
-    signal: CancelSignal,
-  ): Promise<RunnerReply<readonly RunOutput[]>>;
-  dispose(): void;
 }
 
 /** `host` names the machine whose GPU this is: the one with the window. */

@@ -10,23 +10,8 @@ import { type DType, dtypeBytes } from '../../graph/dtype';
 import type { ConstTensor } from '../../graph/graph';
 import type { ConstData } from '../../ir/compute';
 import { constOf, num } from '../../ir/indexExpr';
+import { ONNX_DTYPES } from '../../ops/shared';
 import type { OnnxTensor } from './proto';
-
-const ELEMENT_TYPES: Readonly<Record<number, DType>> = {
-  1: 'f32',
-  2: 'u8',
-  3: 'i8',
-  4: 'u16',
-  5: 'i16',
-  6: 'i32',
-  7: 'i64',
-  9: 'bool',
-  10: 'f16',
-  11: 'f64',
-  12: 'u32',
-  13: 'u64',
-  16: 'bf16',
-};
 
 const OTHER_ELEMENT_TYPES: Readonly<Record<number, string>> = {
   0: 'undefined',
@@ -47,12 +32,12 @@ const OTHER_ELEMENT_TYPES: Readonly<Record<number, string>> = {
 
 /** By TensorProto.DataType. */
 export function elementType(code: number): DType | undefined {
-  return ELEMENT_TYPES[code];
+  return ONNX_DTYPES[code];
 }
 
 /** What a code is called, for messages. */
 export function elementTypeName(code: number): string {
-  return ELEMENT_TYPES[code] ?? OTHER_ELEMENT_TYPES[code] ?? `number ${code}`;
+  return ONNX_DTYPES[code] ?? OTHER_ELEMENT_TYPES[code] ?? `number ${code}`;
 }
 
 export type TensorResult =
