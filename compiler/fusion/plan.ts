@@ -13,11 +13,13 @@ import { foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
 import { overrideSchedule } from '../schedule/override';
+import type { Settings } from '../schedule/parameters';
 import {
   buildKernel,
   contractionDims,
   isContraction,
   kernelTimeUs,
+  priceSchedule,
   type Schedule,
   type Scheduled,
 } from '../schedule/schedule';
@@ -103,8 +105,9 @@ function withOverrides(search: Search, k: PlanKernel, faults: Diagnostic[]): Pla
     if (!d) continue;
     const before = out;
     const shown = overrideSchedule(before.scheduled.schedule, d.params, options.device.limits);
-    if (!shown.ok) {
-      faults.push(error('BAD_SCHEDULE', `'${d.text}' can't be: ${shown.reason}`, d.range));
+    const reason = shown.ok ? beyondLimits(search, before, d.params) : shown.reason;
+    if (!shown.ok || reason !== undefined) {
+      faults.push(error('BAD_SCHEDULE', `'${d.text}' can't be: ${reason ?? ''}`, d.range));
       continue;
     }
     out = {
@@ -118,6 +121,15 @@ function withOverrides(search: Search, k: PlanKernel, faults: Diagnostic[]): Pla
     };
   }
   return out;
+}
+
+/** What the adapter can't give the kernel with these settings; what is only unwise is the user's choice. */
+function beyondLimits(search: Search, k: PlanKernel, settings: Settings): string | undefined {
+  const { options } = search;
+  const r = overrideSchedule(k.ownSchedule(), settings, options.device.limits);
+  if (!r.ok) return r.reason;
+  const priced = priceSchedule(k.spec, r.schedule, options);
+  return priced.ok ? undefined : priced.verdicts.find((v) => v.confidence === 'proved')?.message;
 }
 
 /** Code of kernels, built when first asked for. */
@@ -307,7 +319,12 @@ export interface ViewContext {
 function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
   switch (s.kind) {
     case 'row':
-      return { threads: s.params.threads, rows: s.params.rows, unrolled: s.params.unrolled };
+      return {
+        threads: s.params.threads,
+        rows: s.params.rows,
+        ...(s.params.block > 1 ? { block: s.params.block } : {}),
+        unrolled: s.params.unrolled,
+      };
     case 'loop': {
       const { workgroup, tile } = s.params;
       return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };

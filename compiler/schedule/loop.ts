@@ -13,6 +13,7 @@ import { Builder, type BuilderOptions, type Point } from './builder';
 import { extents, type GroupSpec, isBijection } from './group';
 import { finishKernel, flatWorkgroup } from './grid';
 import type { KernelIr, KExpr } from './kernelIr';
+import { type ParameterSpace, powersOfTwo } from './parameters';
 import { lit } from './scalars';
 
 export interface LoopPlan {
@@ -30,6 +31,63 @@ export interface LoopParams {
     | { readonly kind: 'linear'; readonly size: number }
     | { readonly kind: 'dims'; readonly sizes: readonly number[] };
   readonly unroll: number;
+}
+
+/** Elements of a tile along a dim, or of a linear tile. */
+const TILES = [1, 2, 4, 8];
+/** Workgroups smaller than a subgroup leave lanes idle. */
+const LEAST_WORKGROUP = 32;
+
+/** What can be set of a `loop` kernel; the kernel is known by the extents of its space. */
+export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
+  parameters: [
+    {
+      name: 'workgroup',
+      doc: 'invocations a workgroup',
+      read: (p) => p.workgroup,
+      // More than twice what there are elements would only idle.
+      tried: (_, extents, most) =>
+        powersOfTwo(LEAST_WORKGROUP, Math.min(most, 2 * elementsOf(extents))),
+      write: (p, workgroup, most) =>
+        workgroup <= most ? { ...p, workgroup } : { refused: workgroupWanted(most) },
+      wanted: workgroupWanted,
+    },
+    {
+      name: 'tile',
+      doc: 'elements an invocation computes: in a row, or along each tiled dim',
+      read: ({ tile }) => (tile.kind === 'linear' ? tile.size : Math.max(...tile.sizes)),
+      tried: ({ tile }, extents) => {
+        const room =
+          tile.kind === 'linear'
+            ? elementsOf(extents)
+            : Math.max(...tile.sizes.map((s, i) => (s > 1 ? (extents[i] ?? 1) : 1)));
+        return TILES.filter((t) => t <= room);
+      },
+      write: (p, size) => {
+        if (!TILES.includes(size)) return { refused: TILE_WANTED };
+        const { tile } = p;
+        return {
+          ...p,
+          tile:
+            tile.kind === 'linear'
+              ? { kind: 'linear', size }
+              : { kind: 'dims', sizes: tile.sizes.map((s) => (s > 1 ? size : 1)) },
+        };
+      },
+      wanted: () => TILE_WANTED,
+    },
+  ],
+  together: () => undefined,
+};
+
+const TILE_WANTED = `tile must be one of ${TILES.join(', ')}`;
+
+function workgroupWanted(most: number): string {
+  return `workgroup must be a whole number from 1 to ${most}, what the adapter allows`;
+}
+
+function elementsOf(extents: readonly number[]): number {
+  return extents.reduce((n, d) => n * d, 1);
 }
 
 export function spaceVars(space: readonly IndexExpr[]): IndexExpr[] {

@@ -1,81 +1,69 @@
 /**
- * `schedule y { … }`: parameters of one kernel's schedule, as the user set them.
+ * Settings of a kernel's schedule: as a `schedule y { … }` line, a tuning record or the tuner's search
+ * asks for them.
  *
- * What can be set depends on the template the kernel has; a parameter that it doesn't have, or a
- * value that the adapter can't run, is refused with what would be possible.
+ * What can be set depends on the template the kernel has: each declares it beside its code. A
+ * parameter that it doesn't have, or a value that the adapter can't run, is refused with what would be
+ * possible.
  */
+import type { Program } from '../ir/compute';
 import type { AdapterLimits } from '../result';
+import { boundElements } from './group';
+import { LOOP_SPACE } from './loop';
+import { applySettings, type KernelParameter, parametersOf, type Settings } from './parameters';
+import { type Placement } from './placement';
+import { ROW_SPACE, type RowSizes } from './row';
 import type { Schedule } from './schedule';
 
 export type Overridden =
   | { readonly ok: true; readonly schedule: Schedule }
   | { readonly ok: false; readonly reason: string };
 
-type Params = Readonly<Record<string, number | string>>;
-
-const TILES = [1, 2, 4, 8];
-
 export function overrideSchedule(
   schedule: Schedule,
-  set: Params,
+  set: Settings,
   limits: AdapterLimits,
 ): Overridden {
-  const most = Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX);
-  const known = schedule.kind === 'row' ? ['threads', 'rows'] : ['workgroup', 'tile'];
-  for (const name of Object.keys(set)) {
-    if (known.includes(name)) continue;
-    return refuse(
-      `its template '${schedule.kind}' has no parameter '${name}'; it has ${known.join(' and ')}`,
-    );
-  }
-  const number = (name: string, otherwise: number): number | undefined => {
-    const v = set[name] ?? otherwise;
-    return typeof v === 'number' && Number.isInteger(v) && v >= 1 ? v : undefined;
-  };
+  const most = mostInvocations(limits);
   switch (schedule.kind) {
     case 'loop': {
-      const workgroup = number('workgroup', schedule.params.workgroup);
-      if (workgroup === undefined || workgroup > most)
-        return refuse(
-          `workgroup must be a whole number from 1 to ${most}, what the adapter allows`,
-        );
-      const given = set.tile;
-      if (given === undefined)
-        return accept({ ...schedule, params: { ...schedule.params, workgroup } });
-      const size = number('tile', 1);
-      if (size === undefined || !TILES.includes(size))
-        return refuse(`tile must be one of ${TILES.join(', ')}`);
-      const { tile } = schedule.params;
-      const own: typeof tile =
-        tile.kind === 'linear'
-          ? { kind: 'linear', size }
-          : { kind: 'dims', sizes: tile.sizes.map((s) => (s > 1 ? size : 1)) };
-      return accept({ ...schedule, params: { ...schedule.params, workgroup, tile: own } });
+      const r = applySettings('loop', LOOP_SPACE, schedule.params, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
     }
     case 'row': {
-      const threads = number('threads', schedule.params.threads);
-      const rows = number('rows', schedule.params.rows);
-      if (threads === undefined || (threads & (threads - 1)) !== 0)
-        return refuse('threads (invocations a row) must be a power of two');
-      if (rows === undefined)
-        return refuse('rows (rows a workgroup) must be a whole number from 1');
-      if (threads * rows > most)
-        return refuse(
-          `threads × rows is ${threads * rows}, and the adapter allows ${most} invocations a workgroup`,
-        );
-      if (rows > 1 && schedule.params.cached.length > 0)
-        return refuse('rows must be 1, since this kernel keeps whole rows in workgroup memory');
-      // Registers were counted for the share of a row that an invocation had.
-      const unrolled = threads === schedule.params.threads ? schedule.params.unrolled : 0;
-      return accept({ ...schedule, params: { ...schedule.params, threads, rows, unrolled } });
+      const r = applySettings('row', ROW_SPACE, schedule.params, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
     }
   }
 }
 
-function accept(schedule: Schedule): Overridden {
-  return { ok: true, schedule };
+/** The parameters of a kernel and the values worth trying, at the sizes that the program's dims have. */
+export function scheduleParameters(
+  program: Program,
+  schedule: Schedule,
+  limits: AdapterLimits,
+): KernelParameter[] {
+  const most = mostInvocations(limits);
+  switch (schedule.kind) {
+    case 'loop': {
+      const extents = schedule.plan.space.map((d) => boundElements(program, [d]));
+      return parametersOf(LOOP_SPACE, schedule.params, extents, most);
+    }
+    case 'row':
+      return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
+  }
 }
 
-function refuse(reason: string): Overridden {
-  return { ok: false, reason };
+function rowSizes(program: Program, placement: Placement): RowSizes {
+  let length = 1;
+  for (const { compute, free } of placement.placed.values()) {
+    const over = compute.monoid && compute.reduce.map((r) => r.extent);
+    const along = over && over.length > 0 ? over : free.map((f) => f.extent);
+    length = Math.max(length, boundElements(program, along));
+  }
+  return { rows: boundElements(program, placement.rows), length };
+}
+
+function mostInvocations(limits: AdapterLimits): number {
+  return Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX);
 }

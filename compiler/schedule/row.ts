@@ -25,6 +25,7 @@ import { Builder, type BuilderOptions, type Point } from './builder';
 import { finishKernel } from './grid';
 import { type GroupSpec, substPoint, visitLoads } from './group';
 import type { KernelIr, KExpr, KType } from './kernelIr';
+import { type ParameterSpace, powersOfTwo } from './parameters';
 import type { Placed, Placement } from './placement';
 import { identity, ktype, lit } from './scalars';
 
@@ -40,6 +41,60 @@ export interface RowParams {
   /** Row vectors kept in workgroup memory, in program order. */
   readonly cached: readonly ValueId[];
 }
+
+/** The sizes by which a `row` kernel's parameters are chosen. */
+export interface RowSizes {
+  readonly rows: number;
+  /** Elements of the longest reduction or vector in a row. */
+  readonly length: number;
+}
+
+const BLOCKS = [1, 2, 4, 8];
+
+/** What can be set of a `row` kernel. */
+export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
+  parameters: [
+    {
+      name: 'threads',
+      doc: 'invocations a row',
+      read: (p) => p.threads,
+      tried: (_, { length }, most) => powersOfTwo(1, Math.min(most, length)),
+      write: (p, threads) =>
+        (threads & (threads - 1)) === 0
+          ? // Registers were counted for the share of a row that an invocation had.
+            { ...p, threads, unrolled: threads === p.threads ? p.unrolled : 0 }
+          : { refused: THREADS_WANTED },
+      wanted: () => THREADS_WANTED,
+    },
+    {
+      name: 'rows',
+      doc: 'rows a workgroup has side by side',
+      read: (p) => p.rows,
+      tried: (p, { rows }, most) =>
+        p.cached.length > 0 ? [1] : powersOfTwo(1, Math.min(most, 64, 2 * rows)),
+      write: (p, rows) => ({ ...p, rows }),
+      wanted: () => 'rows (rows a workgroup) must be a whole number from 1',
+    },
+    {
+      name: 'block',
+      doc: 'rows that the same invocations work on together',
+      read: (p) => p.block,
+      tried: (_, { rows }) => BLOCKS.filter((b) => b <= rows),
+      write: (p, block) => (BLOCKS.includes(block) ? { ...p, block } : { refused: BLOCK_WANTED }),
+      wanted: () => BLOCK_WANTED,
+    },
+  ],
+  together: ({ threads, rows, cached }, most) => {
+    if (threads * rows > most)
+      return `threads × rows is ${threads * rows}, and the adapter allows ${most} invocations a workgroup`;
+    if (rows > 1 && cached.length > 0)
+      return 'rows must be 1, since this kernel keeps whole rows in workgroup memory';
+    return undefined;
+  },
+};
+
+const THREADS_WANTED = 'threads (invocations a row) must be a power of two';
+const BLOCK_WANTED = `block (rows worked on together) must be one of ${BLOCKS.join(', ')}`;
 
 /** Positions that are evaluated together when a row vector is filled, to share what depends on the row only. */
 const FILL_BATCH = 4;

@@ -241,6 +241,29 @@ export function scheduleGroup(
   return { ok: false, verdicts };
 }
 
+/**
+ * The group's price with a given schedule, counted on the code as it will be built; or what the
+ * adapter's limits say against it. Prices of two schedules of one group compare; the scheduler's own
+ * ({@link scheduleGroup}) are counted on untiled drafts.
+ */
+export function priceSchedule(
+  group: GroupSpec,
+  schedule: Schedule,
+  options: ScheduleOptions,
+): ScheduleResult {
+  const draft: BuilderOptions = { f16: options.f16, draft: true };
+  const { ir, builder } =
+    schedule.kind === 'loop'
+      ? buildLoop('k', group, schedule.plan, schedule.params, draft)
+      : buildRow('k', group, schedule.placement, schedule.params, draft);
+  const features = countFeatures(group, ir, builder, options.f16);
+  const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
+  const verdicts = limitVerdicts(features, options.device, nodes);
+  if (verdicts.length > 0) return { ok: false, verdicts };
+  const cost = Math.round(kernelTimeUs(features, options.device).us * 1e6);
+  return { ok: true, value: { schedule, features, cost } };
+}
+
 function rowSchedule(
   group: GroupSpec,
   options: ScheduleOptions,

@@ -116,6 +116,23 @@ describe('directives', () => {
     assert.match(of('tile = 3'), /tile must be one of 1, 2, 4, 8/);
   });
 
+  it('refuses parameters with which a kernel would need more than the adapter has', () => {
+    const attention =
+      'input q: f32[8, 512, 64]\ninput k: f32[8, 512, 64]\ninput v: f32[8, 512, 64]\ny = scaled_dot_product_attention(q, k, v)\noutput y\n';
+    const r = resultOf(attention);
+    const [kernel] = r.after.kernels;
+    assert.equal(kernel?.template, 'row', plan(r));
+    assert.deepEqual(errors(resultOf(`${attention}schedule y { block = 2 }`)), []);
+    assert.match(
+      errors(resultOf(`${attention}schedule y { block = 8, threads = 256 }`)).join('\n'),
+      /BAD_SCHEDULE .* would need \d+ bytes of workgroup memory, and the adapter has 16384/,
+    );
+    assert.match(
+      errors(resultOf(`${attention}schedule y { rows = 2 }`)).join('\n'),
+      /rows must be 1, since this kernel keeps whole rows/,
+    );
+  });
+
   it('expect is checked, and fails with the reason', () => {
     const r = resultOf(
       `${CHAIN}output y\nexpect kernels == 1\nexpect fused a, y\nexpect pattern y = pointwise\nexpect bytes <= 1 KiB`,
