@@ -16,7 +16,7 @@ import type {
 } from '../runner/core/types';
 import { plain } from './format/table';
 import { operandsToKnow } from './knownOperands';
-import { compileModel, type Model } from './load';
+import { compileModel, type Model, UNSUPPORTED_TYPES } from './load';
 import { specialise } from './tensors/specialise';
 import { bad, fromStorage, good, type HostTensor, type Outcome, toStorage } from './tensors/tensor';
 
@@ -36,6 +36,9 @@ export interface Refusal {
   readonly message: string;
   readonly compilation: Compilation;
 }
+
+/** Faults that say what the compiler lacks, not what is wrong with the file. */
+const UNSUPPORTED: ReadonlySet<string> = new Set(['UNSUPPORTED_OP', ...UNSUPPORTED_TYPES]);
 
 /**
  * Compiles the model for these tensors. `given` is keyed by the ids of the graph's inputs (and of
@@ -79,8 +82,10 @@ export function prepare(
   }
   const opaque = compilation.result.graph.nodes.find((n) => n.kind === 'opaque');
   const errors = compilation.result.diagnostics.filter((d) => d.severity === 'error');
-  const wrong = errors.find((d) => d.code !== 'UNSUPPORTED_OP');
+  const wrong = errors.find((d) => !UNSUPPORTED.has(d.code));
   if (wrong) return refuse('fault', wrong.code, wrong.message);
+  const missing = errors.find((d) => d.code !== 'UNSUPPORTED_OP');
+  if (missing) return refuse('unsupported', missing.code, missing.message);
   if (opaque)
     return refuse(
       'unsupported',

@@ -13,7 +13,7 @@ import { elementCount } from './tensors/tensor';
 /** Operands with more elements are data, not shapes. */
 const SPECIALISE_LIMIT = 4096;
 
-/** Ops whose first operand, too, says a shape rather than holds data. */
+/** Ops whose first operand, too, says a shape or decides on one. */
 const SHAPE_FIRST: ReadonlySet<string> = new Set([
   'ConstantOfShape',
   'Range',
@@ -21,6 +21,9 @@ const SHAPE_FIRST: ReadonlySet<string> = new Set([
   'HammingWindow',
   'HannWindow',
   'MelWeightMatrix',
+  'NonMaxSuppression',
+  'NonZero',
+  'Unique',
 ]);
 
 /**

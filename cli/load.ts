@@ -17,6 +17,13 @@ export interface Model {
   readonly sideFile?: string;
 }
 
+/** Codes of diagnostics about values that have no place here: strings, sequences, floats of 8 bits. */
+export const UNSUPPORTED_TYPES: readonly string[] = [
+  'UNSUPPORTED_DTYPE',
+  'UNSUPPORTED_TYPE',
+  'SPARSE_TENSOR',
+];
+
 /** Node reads no more into one buffer, and protobuf allows no more in one message. */
 const MAX_FILE_BYTES = 2 ** 31 - 1;
 

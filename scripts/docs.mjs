@@ -114,6 +114,8 @@ const families = [
   ['Recurrence', 'recurrent', 'recurrentOps'],
   ['Signals', 'signal', 'signalOps'],
   ['Vision', 'vision', 'visionOps'],
+  ['Selection', 'selection', 'selectionOps'],
+  ['Features', 'extraction', 'extractionOps'],
 ];
 const unsupported = ['unsupported', 'unsupportedOps'];
 
@@ -157,6 +159,8 @@ async function operatorLines() {
     const ops = tables[table ?? ''] ?? [];
     const onnxOnly = ops.filter(({ fuse }) => !fuse?.length);
     lines.push('', `## ${title}`, '');
+    if (table === 'selectionOps')
+      lines.push('The size of the result is data: its operands’ contents must be known.', '');
     for (const op of ops) if (!onnxOnly.includes(op)) lines.push(...opLines(op));
     if (onnxOnly.length > 0)
       lines.push(`- In ONNX files alone: ${onnxOnly.map(typesOf).join(', ')}.`);
@@ -166,7 +170,7 @@ async function operatorLines() {
     '## Known, but not supported',
     '',
     'A graph with one of these is shown, with the reason at the op, and the rest is analysed; it can’t ' +
-      'be run. `NonZero` works where the contents of its operand are known when compiling.',
+      'be run.',
     '',
   );
   /** @type {Map<string, string[]>} */

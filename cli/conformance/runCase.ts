@@ -8,7 +8,7 @@ import { evaluate } from '../../compiler/ir/indexExpr';
 import { type DeviceProfile, opsOneByOne } from '../../compiler/result';
 import type { CancelSignal, Runner } from '../../runner/core/types';
 import { execute } from '../execute';
-import { compileModel, loadModel, type Model } from '../load';
+import { compileModel, loadModel, type Model, UNSUPPORTED_TYPES } from '../load';
 import { compareTensors } from '../tensors/compare';
 import { readTensorFile } from '../tensors/folder';
 import {
@@ -56,6 +56,9 @@ export async function runCase(
     return { ...none, status: 'error', code: 'INTERNAL', message: describe(e) };
   }
   const base = { name: c.name, ...kernelCounts(compilation) };
+  // Their files can't be read either.
+  const type = compilation.result.diagnostics.find((d) => UNSUPPORTED_TYPES.includes(d.code));
+  if (type) return { ...base, status: 'unsupported', code: type.code, message: type.message };
   const sets = await dataSets(c, compilation);
   if (!sets.ok) return { ...base, status: 'error', code: 'BAD_DATA', message: sets.message };
   try {

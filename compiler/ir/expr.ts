@@ -48,8 +48,13 @@ export const UNARY_FNS = [
   'bitnot',
   'isnan',
   'isinf',
+  'bitsof',
+  'floatof',
 ] as const;
-/** `round` is to nearest, ties to even. `not` is logical. */
+/**
+ * `round` is to nearest, ties to even. `not` is logical. `bitsof` gives the bits of an f32 as u32,
+ * `floatof` the f32 of such bits.
+ */
 export type UnaryFn = (typeof UNARY_FNS)[number];
 
 export const BINARY_FNS = [
@@ -144,8 +149,13 @@ export function load(value: ValueId, index: readonly IndexExpr[], dtype: DType):
 }
 
 export function unary(fn: UnaryFn, a: Expr): Expr {
-  const dtype: DType = fn === 'not' || fn === 'isnan' || fn === 'isinf' ? 'bool' : a.dtype;
-  return { op: 'unary', fn, a, dtype };
+  return { op: 'unary', fn, a, dtype: unaryDtype(fn, a.dtype) };
+}
+
+/** What a function makes of an operand. */
+export function unaryDtype(fn: UnaryFn, operand: DType): DType {
+  if (fn === 'not' || fn === 'isnan' || fn === 'isinf') return 'bool';
+  return fn === 'bitsof' ? 'u32' : fn === 'floatof' ? 'f32' : operand;
 }
 
 const COMPARISONS: ReadonlySet<BinaryFn> = new Set<BinaryFn>(['eq', 'ne', 'lt', 'le', 'gt', 'ge']);

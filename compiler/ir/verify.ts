@@ -9,7 +9,7 @@
  */
 import { dtypeBytes, isFloat, isInteger, type DType } from '../graph/dtype';
 import type { Compute, LoopDim, Program, Value } from './compute';
-import { isComparison, type Expr, type IndexCond, type ValueId } from './expr';
+import { isComparison, unaryDtype, type Expr, type IndexCond, type ValueId } from './expr';
 import {
   add,
   constOf,
@@ -226,9 +226,9 @@ class ComputeCheck {
       case 'unary':
         if (e.fn === 'not' && e.a.dtype !== 'bool') this.fault(`not(${e.a.dtype})`);
         if (e.fn === 'bitnot' && isFloat(e.a.dtype)) this.fault(`bitnot(${e.a.dtype})`);
-        if (e.fn === 'not' || e.fn === 'isnan' || e.fn === 'isinf')
-          this.expect(e.fn, e.dtype, 'bool');
-        else this.expect(e.fn, e.dtype, e.a.dtype);
+        if (e.fn === 'bitsof') this.expect('the operand of bitsof', e.a.dtype, 'f32');
+        if (e.fn === 'floatof') this.expect('the operand of floatof', e.a.dtype, 'u32');
+        this.expect(e.fn, e.dtype, unaryDtype(e.fn, e.a.dtype));
         this.expr(e.a, guarded);
         return;
       case 'binary':

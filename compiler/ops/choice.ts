@@ -1,8 +1,8 @@
 /**
  * Elementwise ops that convert or choose: casts, clamps, where, prelu.
  */
-import { type DType, isFloat } from '../graph/dtype';
-import { binary, cast, type Expr, select } from '../ir/expr';
+import { type DType, dtypeBytes, isFloat, isInteger } from '../graph/dtype';
+import { binary, cast, type Expr, select, unary } from '../ir/expr';
 import { isConst, printShape } from '../ir/indexExpr';
 import type { LowerContext, LTensor, OpDef } from './op';
 import {
@@ -32,6 +32,27 @@ const X = tensorParam('input', 'x', 'self', 'a');
 
 function castTo(ctx: LowerContext, x: LTensor, dtype: DType): LTensor {
   return x.dtype === dtype ? x : elementwise(ctx, [x], dtype, ([e]) => element(e));
+}
+
+/**
+ * The same bits as another dtype of that width. Integers only change their sign's meaning; between
+ * floats and integers the bits must be what the GPU stores, which holds for 32 of them.
+ */
+function bitCast(ctx: LowerContext): LTensor {
+  const x = ctx.input(0);
+  const to = dtypeAttr(ctx, 'to');
+  if (dtypeBytes(x.dtype) !== dtypeBytes(to))
+    ctx.unsupported(`from ${x.dtype} to ${to}: types of different widths would change the shape`);
+  if (x.dtype === to) return x;
+  const integers = isInteger(x.dtype) && isInteger(to);
+  if (!integers && x.dtype !== 'bool' && dtypeBytes(to) !== 4)
+    ctx.unsupported(`from ${x.dtype} to ${to}: on the GPU one of them has other bits than in ONNX`);
+  if (to === 'bool') ctx.unsupported('bits of an integer as bool may be neither true nor false');
+  return elementwise(ctx, [x], to, ([e]) => {
+    const a = element(e);
+    if (isFloat(a.dtype)) return unary('bitsof', a);
+    return isFloat(to) ? unary('floatof', cast(a, 'u32')) : a;
+  });
 }
 
 /** Bounds are operands, or attributes in older opsets. Where they cross, the upper one wins. */
@@ -84,6 +105,7 @@ const simpleOps: readonly OpDef[] = [
     ],
     lower: (ctx) => castTo(ctx, ctx.input(0), ctx.input(1).dtype),
   },
+  { name: 'bit_cast', onnx: ['BitCast'], lower: bitCast },
   {
     name: 'clamp',
     onnx: ['Clip'],

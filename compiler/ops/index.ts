@@ -26,6 +26,8 @@ import { quantizationOps } from './quantization';
 import { recurrentOps } from './recurrent';
 import { signalOps } from './signal';
 import { visionOps } from './vision';
+import { selectionOps } from './selection';
+import { extractionOps } from './extraction';
 import { unsupportedOps } from './unsupported';
 
 export const OPS: readonly OpDef[] = [
@@ -53,6 +55,8 @@ export const OPS: readonly OpDef[] = [
   ...recurrentOps,
   ...signalOps,
   ...visionOps,
+  ...selectionOps,
+  ...extractionOps,
   ...unsupportedOps,
 ];
 

@@ -8,6 +8,9 @@ const DOUBLE = new Float64Array(1);
 const WORDS = new Uint32Array(DOUBLE.buffer);
 const HIGH = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 1 : 0;
 
+const WORD = new Uint32Array(1);
+const WORD_FLOAT = new Float32Array(WORD.buffer);
+
 /** floor(log2(|x|)) of a normal number; at most -1023 for subnormal ones. */
 function exponentOf(x: number): number {
   DOUBLE[0] = x;
@@ -34,6 +37,18 @@ export function toF16(x: number): number {
 
 export function toBf16(x: number): number {
   return roundTo(x, 7, -126, 2 ** 128);
+}
+
+/** The bits of a number in single precision. */
+export function bitsOf(x: number): number {
+  WORD_FLOAT[0] = x;
+  return WORD[0] ?? 0;
+}
+
+/** The single precision number with such bits. */
+export function floatOf(bits: number): number {
+  WORD[0] = bits;
+  return WORD_FLOAT[0] ?? 0;
 }
 
 /** C's pow: 1 to the power of anything is 1, and so is -1 to an infinite power. */
@@ -137,5 +152,16 @@ export function erf(x: number): number {
 }
 
 /** What generated code can call, as `H.name`. */
-export const HELPERS = { roundEven, toF16, toBf16, pow, pow32, floorMod, bits64, erf } as const;
+export const HELPERS = {
+  roundEven,
+  toF16,
+  toBf16,
+  pow,
+  pow32,
+  floorMod,
+  bits64,
+  bitsOf,
+  floatOf,
+  erf,
+} as const;
 export type Helper = keyof typeof HELPERS;

@@ -59,6 +59,10 @@ export function unaryText(fn: UnaryFn, a: string, t: DType): string {
       return `(${a} !== ${a} ? 1 : 0)`;
     case 'isinf':
       return `(${a} === Infinity || ${a} === -Infinity ? 1 : 0)`;
+    case 'bitsof':
+      return `H.bitsOf(${a})`;
+    case 'floatof':
+      return `H.floatOf(${a})`;
   }
 }
 

@@ -136,7 +136,15 @@ function knownOf(program: Program, c: Compute, known: ReadonlyMap<ValueId, Known
   return { floor: exact ? 0 : Math.hypot(own, brought), exact, stepped: stepped && !exact };
 }
 
-const STEPS: ReadonlySet<UnaryFn> = new Set<UnaryFn>(['floor', 'ceil', 'round', 'trunc', 'sign']);
+const STEPS: ReadonlySet<UnaryFn> = new Set<UnaryFn>([
+  'floor',
+  'ceil',
+  'round',
+  'trunc',
+  'sign',
+  'bitsof',
+  'floatof',
+]);
 
 function expectationOf(dtype: DType, k: Known): Expectation {
   if (k.exact) return { kind: 'exact', floor: 0, cap: 0 };

@@ -361,6 +361,10 @@ class Emitter {
         return int ? 'false' : this.helper('fl_isnan', a);
       case 'isinf':
         return int ? 'false' : this.helper('fl_isinf', a);
+      case 'bitsof':
+        return `bitcast<u32>(${a})`;
+      case 'floatof':
+        return `bitcast<f32>(${a})`;
     }
   }
 

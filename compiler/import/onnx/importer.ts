@@ -39,6 +39,14 @@ import type {
 import { convertTensor, countElements, knownNumbers } from './tensors';
 import { DimNames } from './types';
 
+/** Ops of which every operand is looked into. */
+const READ_WHOLE: ReadonlySet<string> = new Set([
+  'NonMaxSuppression',
+  'NonZero',
+  'Range',
+  'Unique',
+]);
+
 /** Functions that call functions multiply: no real model comes near these. */
 const MAX_NODES = 200_000;
 const MAX_CALL_DEPTH = 40;
@@ -190,7 +198,7 @@ class Importer {
     for (const n of graph.nodes) {
       if (n.opType === 'Resize' || n.opType === 'Upsample')
         for (const name of n.inputs.slice(1)) this.read.add(name);
-      else if (n.opType === 'Range') for (const name of n.inputs) this.read.add(name);
+      else if (READ_WHOLE.has(n.opType)) for (const name of n.inputs) this.read.add(name);
     }
   }
 
