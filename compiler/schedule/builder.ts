@@ -35,7 +35,7 @@ export interface BuilderOptions {
   readonly f16?: boolean;
   /** Code that is only counted: its names mean nothing. */
   readonly draft?: boolean;
-  /** Step of innermost reduction loops whose extent is a multiple of it. */
+  /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors. */
   readonly unroll?: number;
 }
 
@@ -195,6 +195,7 @@ export class Builder extends AccumulatingBuilder {
     const name = this.nameOf(c.value);
     const accs = points.map(() => this.accumulator(c, monoid, name));
     const over: IndexExpr[] = [];
+    const innermost = c.reduce.length - 1;
     const nest = (k: number): void => {
       const r = c.reduce[k];
       if (!r) {
@@ -213,18 +214,18 @@ export class Builder extends AccumulatingBuilder {
         });
         return;
       }
-      const step = k === c.reduce.length - 1 ? this.unrollStep(r.extent) : 1;
-      this.loop(
-        r.name,
-        r.extent,
-        (i) => {
-          for (let u = 0; u < step; u++) {
-            over[k] = I.add(i, u);
-            nest(k + 1);
-          }
-        },
-        step,
-      );
+      const step = k === innermost ? this.unrollStep(c, r.extent, points.length) : 1;
+      const turn = (at: (u: number) => IndexExpr): void => {
+        for (let u = 0; u < step; u++) {
+          over[k] = at(u);
+          nest(k + 1);
+        }
+      };
+      if (I.constOf(r.extent) === step) turn((u) => I.num(u));
+      else if (step === 1) this.loop(r.name, r.extent, (i) => turn(() => i));
+      // The counter counts groups of turns, so that an index's remainder by four is known.
+      else
+        this.loop(r.name, I.ceilDiv(r.extent, step), (g) => turn((u) => I.add(I.mul(g, step), u)));
       over.length = k;
     };
     nest(0);
@@ -234,9 +235,17 @@ export class Builder extends AccumulatingBuilder {
     });
   }
 
-  private unrollStep(extent: IndexExpr): number {
-    const u = this.options.unroll ?? 1;
-    return u > 1 && I.exactDiv(extent, u) ? u : 1;
+  /**
+   * How many turns of the innermost loop over `extent` are written out: all of a short one, four of
+   * one that is a multiple of four; one where the code would grow too long.
+   */
+  private unrollStep(c: Compute, extent: IndexExpr, points: number): number {
+    const unroll = this.options.unroll ?? 1;
+    if (unroll <= 1 || this.bodyReductive(c)) return 1;
+    const n = I.constOf(extent);
+    const step =
+      n !== undefined && n >= 1 && n <= unroll ? n : I.exactDiv(extent, unroll) ? unroll : 1;
+    return points * step * (1 + this.cheap(c.body)) <= MOST_UNROLLED ? step : 1;
   }
 
   /** The reduction's body at several points with the reduction dims bound to `over`. */
@@ -568,6 +577,8 @@ export class Builder extends AccumulatingBuilder {
   }
 }
 
+/** Expression nodes that the turns of an unrolled loop may have together, over all points of a register tile. */
+const MOST_UNROLLED = 2048;
 const NO_ENV: Env = new Map();
 /** Expression nodes that a piecewise expression may hold to be computed without a branch. */
 const CHEAP_BRANCHES = 24;

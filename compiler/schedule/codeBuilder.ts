@@ -97,7 +97,7 @@ export abstract class CodeBuilder {
   }
 
   /** A counted loop; `f` gets the counter as an index expression. */
-  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void, step = 1): void {
+  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void): void {
     const name = this.fresh(hint);
     const v = I.loopVar(name, extent);
     const to = this.index(extent);
@@ -111,8 +111,8 @@ export abstract class CodeBuilder {
       name,
       from: lit(0, 'i32'),
       to,
-      step,
-      trips: I.ceilDiv(extent, step),
+      step: 1,
+      trips: extent,
       body: stmts,
     });
   }

@@ -30,11 +30,12 @@ export interface LoopParams {
   readonly tile:
     | { readonly kind: 'linear'; readonly size: number }
     | { readonly kind: 'dims'; readonly sizes: readonly number[] };
+  /** Turns of innermost reduction loops written out together. */
   readonly unroll: number;
 }
 
 /** Elements of a tile along a dim, or of a linear tile. */
-const TILES = [1, 2, 4, 8];
+const TILES = [1, 2, 4, 8, 16];
 /** Workgroups smaller than a subgroup leave lanes idle. */
 const LEAST_WORKGROUP = 32;
 

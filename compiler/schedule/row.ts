@@ -96,6 +96,8 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
 const THREADS_WANTED = 'threads (invocations a row) must be a power of two';
 const BLOCK_WANTED = `block (rows worked on together) must be one of ${BLOCKS.join(', ')}`;
 
+/** Neighbours that one access to memory moves. */
+const VECTOR = 4;
 /** Positions that are evaluated together when a row vector is filled, to share what depends on the row only. */
 const FILL_BATCH = 4;
 
@@ -106,7 +108,10 @@ export function buildRow(
   params: RowParams,
   options: BuilderOptions,
 ): { ir: KernelIr; builder: Builder } {
-  const b = new Builder(group.program, group.members, { ...options, unroll: 1 });
+  const b = new Builder(group.program, group.members, {
+    ...options,
+    unroll: options.draft ? 1 : VECTOR,
+  });
   return new RowKernel(name, group, placement, params, options, b).build();
 }
 
@@ -202,7 +207,10 @@ class RowKernel {
     return { ir, builder: b };
   }
 
-  /** Calls `f` with the positions in [0, extent) that are this invocation's, `batch` at a time. */
+  /**
+   * Calls `f` with the positions in [0, extent) that are this invocation's, `batch` at a time; where
+   * the row divides into fours, an invocation has four neighbours, so that memory moves in vectors.
+   */
   private elements(
     extent: IndexExpr,
     batch: number,
@@ -210,10 +218,15 @@ class RowKernel {
   ): void {
     const { b, params } = this;
     const { threads, unrolled } = params;
-    const chunk = threads * batch;
+    const neighbours =
+      batch === 1 && params.cached.length === 0 && I.exactDiv(extent, threads * VECTOR)
+        ? VECTOR
+        : 1;
+    const chunk = threads * batch * neighbours;
     const exact = I.exactDiv(extent, chunk) !== undefined;
-    const at = (round: IndexExpr, lane: number): Position => {
-      const e = I.add(I.add(I.mul(round, chunk), this.lane), lane * threads);
+    const at = (round: IndexExpr, k: number): Position => {
+      const lane = I.add(I.mul(this.lane, neighbours), k % neighbours);
+      const e = I.add(I.add(I.mul(round, chunk), lane), Math.floor(k / neighbours) * threads);
       const x = b.index(e);
       const n = b.index(extent);
       const depth = Math.max(x.depth, n.depth);
@@ -222,14 +235,16 @@ class RowKernel {
         inside: exact ? undefined : { k: 'binary', fn: 'lt', a: x, b: n, type: 'bool', depth },
       };
     };
+    const together = batch * neighbours;
+    const round = (i: IndexExpr): Position[] =>
+      Array.from({ length: together }, (_, k) => at(i, k));
     const n = I.constOf(extent);
     if (batch === 1 && unrolled > 0 && n !== undefined && Math.ceil(n / threads) <= unrolled) {
-      f(Array.from({ length: Math.ceil(n / threads) }, (_, i) => at(I.num(i), 0)));
+      const rounds = Math.ceil(n / chunk);
+      f(Array.from({ length: rounds }, (_, i) => round(I.num(i))).flat());
       return;
     }
-    b.loop('e', I.ceilDiv(extent, chunk), (i) => {
-      f(Array.from({ length: batch }, (_, lane) => at(i, lane)));
-    });
+    b.loop('e', I.ceilDiv(extent, chunk), (i) => f(round(i)));
   }
 
   private pointsOf(p: Placed, position: IndexExpr): Point[] {

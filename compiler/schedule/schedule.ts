@@ -20,6 +20,7 @@ import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from '
 import { place, type Placement } from './placement';
 import { Screen } from './screen';
 import { buildRow, type RowParams, rowVectorsToCache } from './row';
+import { contractionTile, linearTile } from './tiles';
 
 export type Schedule =
   | {
@@ -91,11 +92,12 @@ export function contractionDims(c: Compute): { row: number; column: number } | u
   return undefined;
 }
 
-/** The dims of the space over which the group's contraction is blocked, when its index is the space's. */
-function contractionTile(
+/** The register tile over the space in which the group's contraction is blocked, when its index is the space's. */
+function blocking(
   group: GroupSpec,
   plan: LoopPlan,
-): { sizes: number[]; contraction: boolean } | undefined {
+  device: DeviceProfile,
+): { sizes: number[]; reuse: number } | undefined {
   const main = group.members.find((m) => contractionDims(m) !== undefined);
   if (!main) return undefined;
   const dims = contractionDims(main);
@@ -109,15 +111,16 @@ function contractionTile(
   const row = where(dims.row);
   const column = where(dims.column);
   if (row < 0 || column < 0) return undefined;
-  const tile = (i: number, most: number): number => {
-    const n = bound(group.program, plan.space[i] ?? I.num(1));
-    let t = most;
-    while (t > 1 && n < t) t >>= 1;
-    return t;
-  };
-  sizes[row] = tile(row, 4);
-  sizes[column] = tile(column, 4);
-  return { sizes, contraction: true };
+  const size = (i: number): number => bound(group.program, plan.space[i] ?? I.num(1));
+  const tile = contractionTile(
+    size(row),
+    size(column),
+    boundElements(group.program, plan.space),
+    device,
+  );
+  sizes[row] = tile.row;
+  sizes[column] = tile.column;
+  return { sizes, reuse: tile.reuse };
 }
 
 /** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
@@ -146,6 +149,8 @@ function indexFromSpace(
 }
 
 const LOOP_WORKGROUP = 64;
+/** Turns of innermost reduction loops written out together, so that reads along them are vectors. */
+const UNROLL = 4;
 
 export interface ScheduleOptions {
   readonly device: DeviceProfile;
@@ -188,31 +193,34 @@ export function scheduleGroup(
 
   const plan = screen?.repeatsInLoop(LOOP_WORKGROUP) ? undefined : planLoop(group);
   if (plan) {
-    const tile = reductions.length > 0 ? contractionTile(group, plan) : undefined;
-    const schedule: Schedule = {
-      kind: 'loop',
-      plan,
-      contraction: tile !== undefined,
-      params: tile
-        ? { workgroup: LOOP_WORKGROUP, tile: { kind: 'dims', sizes: tile.sizes }, unroll: 1 }
-        : {
-            workgroup: LOOP_WORKGROUP,
-            tile: { kind: 'linear', size: reductions.length > 0 ? 1 : 4 },
-            unroll: 1,
-          },
-    };
+    const tile = reductions.length > 0 ? blocking(group, plan, options.device) : undefined;
     // Priced untiled: a register tile only lets each load serve several products.
-    const sizes = tile?.sizes.filter((t) => t > 1) ?? [];
-    const reuse =
-      sizes.length === 0 ? 1 : sizes.reduce((p, t) => p * t, 1) / sizes.reduce((p, t) => p + t, 0);
     const built = buildLoop(
       'k',
       group,
       plan,
-      { ...schedule.params, tile: { kind: 'linear', size: 1 } },
+      { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 1 },
       builder,
     );
-    consider(schedule, built.ir, built.builder, Math.max(1, reuse));
+    const linear = (): number =>
+      reductions.length > 0
+        ? 1
+        : linearTile(
+            boundElements(group.program, plan.space),
+            built.ir.body.length,
+            options.device,
+          );
+    const schedule: Schedule = {
+      kind: 'loop',
+      plan,
+      contraction: tile !== undefined,
+      params: {
+        workgroup: LOOP_WORKGROUP,
+        tile: tile ? { kind: 'dims', sizes: tile.sizes } : { kind: 'linear', size: linear() },
+        unroll: UNROLL,
+      },
+    };
+    consider(schedule, built.ir, built.builder, tile?.reuse ?? 1);
   }
   if (
     reductions.length > 0 &&
@@ -461,18 +469,13 @@ export function buildKernel(
   schedule: Schedule,
   f16: boolean,
 ): KernelIr {
-  switch (schedule.kind) {
-    case 'loop': {
-      const { plan, params } = schedule;
-      const first = buildLoop(name, group, plan, params, { f16 });
-      const vector = vectorBuffers(first.builder, group);
-      return vector.size === 0
-        ? first.ir
-        : buildLoop(name, group, plan, params, { f16, vector }).ir;
-    }
-    case 'row':
-      return buildRow(name, group, schedule.placement, schedule.params, { f16 }).ir;
-  }
+  const build = (options: BuilderOptions): { ir: KernelIr; builder: Builder } =>
+    schedule.kind === 'loop'
+      ? buildLoop(name, group, schedule.plan, schedule.params, options)
+      : buildRow(name, group, schedule.placement, schedule.params, options);
+  const first = build({ f16 });
+  const vector = vectorBuffers(first.builder, group);
+  return vector.size === 0 ? first.ir : build({ f16, vector }).ir;
 }
 
 /**

@@ -1,0 +1,84 @@
+/**
+ * How large the register tile of an invocation is: what a `loop` kernel has when nobody set it.
+ *
+ * Vocabulary
+ *  - *row* and *column* of a contraction: the two dims that are blocked; each of two operands depends
+ *    on one of them only. The column is the one whose neighbours lie side by side in memory.
+ *  - *waste*: computed for positions beyond the end, because the tile doesn't divide the dim.
+ *  - *use*: the share of the device that the invocations keep busy.
+ */
+import type { DeviceProfile } from '../result';
+
+export interface ContractionTile {
+  readonly row: number;
+  readonly column: number;
+  /** Products that each load serves, at the least favourable: what the price goes by. */
+  readonly reuse: number;
+}
+
+const SIZES = [1, 2, 4, 8] as const;
+/** 32-bit registers an invocation may fill with accumulators and operands before it loses more by spilling. */
+const REGISTERS = 128;
+/** What a load costs, in multiply-adds. */
+const LOAD = 3;
+/** A load of four neighbours against one of a single element. */
+const VECTOR_LOAD = 1.5;
+
+/**
+ * The tile with the least modelled time per useful product: `(1 + LOAD · loads / products) · waste / use`.
+ *
+ * A larger tile loads less and leaves fewer invocations; what an invocation loses in neighbours it
+ * partly makes up by having independent products of its own (by the square root of the tile).
+ */
+export function contractionTile(
+  rows: number,
+  columns: number,
+  /** Results in all. */
+  results: number,
+  device: DeviceProfile,
+): ContractionTile {
+  let best: ContractionTile = { row: 1, column: 1, reuse: 1 };
+  let least = Infinity;
+  for (const row of SIZES) {
+    if (row > Math.max(1, rows)) continue;
+    for (const column of SIZES) {
+      if (column > Math.max(1, columns)) continue;
+      const products = row * column;
+      if (products + 4 * row + column > REGISTERS) continue;
+      const vectors = column % 4 === 0 && columns % 4 === 0;
+      const loads = row + (vectors ? (column / 4) * VECTOR_LOAD : column);
+      const waste =
+        (Math.ceil(rows / row) * row * Math.ceil(columns / column) * column) /
+        Math.max(1, rows * columns);
+      const busy = (results / products) * Math.sqrt(products);
+      const use = Math.min(1, Math.max(1, busy) / device.saturatingThreads);
+      const time = ((1 + (LOAD * loads) / products) * waste) / use;
+      if (time < least) {
+        least = time;
+        best = { row, column, reuse: Math.max(1, products / (row + column)) };
+      }
+    }
+  }
+  return best;
+}
+
+/** Elements of a pointwise kernel that one invocation computes, neighbours in memory. */
+export function linearTile(
+  elements: number,
+  /** Statements that one element takes. */
+  statements: number,
+  device: DeviceProfile,
+): number {
+  // A CPU pays for every invocation started and index computed; a GPU wants neighbouring invocations
+  // to read neighbouring vectors.
+  if (!device.software) return 4;
+  let size = 16;
+  while (size > 4 && (size * statements > TILE_STATEMENTS || elements / size < MANY_INVOCATIONS))
+    size /= 2;
+  return size;
+}
+
+/** Longer code costs a CPU's shader compiler more than the tile saves. */
+const TILE_STATEMENTS = 512;
+/** Enough for every core of a CPU to have several workgroups. */
+const MANY_INVOCATIONS = 2048;

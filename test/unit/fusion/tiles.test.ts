@@ -1,0 +1,77 @@
+/** The register tiles that a kernel gets by itself, and the vectors in its code. */
+import { strict as assert } from 'node:assert';
+import { DEFAULT_DEVICE, deviceByName } from '../../../compiler/fusion/devices';
+import { contractionTile, linearTile } from '../../../compiler/schedule/tiles';
+import { compile } from '../../../compiler';
+
+const device = (name: string) => deviceByName(name) ?? DEFAULT_DEVICE;
+
+function codeOf(text: string, name: string): string {
+  const c = compile(
+    { file: 'a.fuse', bytes: new TextEncoder().encode(text) },
+    { device: device(name) },
+  );
+  assert.equal(c.result.after.kernels.length, 1);
+  return (c.kernelCode(c.result.after.kernels[0]?.id ?? '') ?? []).join('\n');
+}
+
+describe('register tiles', () => {
+  it('of a large product are as large as the registers allow', () => {
+    for (const name of ['software', 'integrated', 'discrete', 'datacenter'])
+      assert.deepEqual(contractionTile(4096, 4096, 4096 * 4096, device(name)), {
+        row: 8,
+        column: 8,
+        reuse: 4,
+      });
+  });
+
+  it('of a small product leave enough invocations to keep a wide device busy', () => {
+    const small = contractionTile(64, 256, 64 * 256, device('datacenter'));
+    const large = contractionTile(2048, 2048, 2048 * 2048, device('datacenter'));
+    assert.ok(small.row * small.column < large.row * large.column);
+  });
+
+  it('never exceed a dim, and prefer one that divides it', () => {
+    assert.equal(contractionTile(1, 4096, 4096, device('software')).row, 1);
+    assert.equal(contractionTile(0, 0, 0, device('software')).column, 1);
+    const twelve = contractionTile(4096, 12, 4096 * 12, device('software'));
+    assert.equal(12 % twelve.column, 0);
+  });
+
+  it('of pointwise work are longer on a CPU, unless the code is long or the work small', () => {
+    assert.equal(linearTile(1 << 24, 6, device('software')), 16);
+    assert.equal(linearTile(1 << 24, 100, device('software')), 4);
+    assert.equal(linearTile(1 << 12, 6, device('software')), 4);
+    assert.equal(linearTile(1 << 24, 6, device('integrated')), 4);
+  });
+});
+
+describe('vector accesses', () => {
+  const vectors = (code: string): number => (code.match(/array<vec4<f32>>/g) ?? []).length;
+
+  it('along the summed dim and along the columns of a product', () => {
+    const code = codeOf(
+      'input x: f32[512, 512]\nparam w: f32[512, 512]\ny = relu(x @ w)\noutput y\n',
+      'software',
+    );
+    assert.equal(vectors(code), 3);
+    assert.match(code, /r0 < 128;/);
+  });
+
+  it('along rows, for one invocation a row as for many', () => {
+    for (const name of ['software', 'integrated'])
+      assert.equal(
+        vectors(codeOf('input x: f32[4096, 1024]\ny = softmax(x, axis=-1)\noutput y\n', name)),
+        2,
+        name,
+      );
+  });
+
+  it('not where rows don’t divide into fours', () => {
+    const code = codeOf(
+      'input x: f32[4096, 1023]\ny = softmax(x, axis=-1)\noutput y\n',
+      'software',
+    );
+    assert.equal(vectors(code), 0);
+  });
+});
