@@ -9,6 +9,7 @@ import { DEFAULT_DEVICE } from './fusion/devices';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
 import { Grouping } from './fusion/grouping';
+import { bundleSmall } from './fusion/horizontal';
 import {
   classesOf,
   CodeCache,
@@ -93,7 +94,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       }
     }
     search.fuse();
-    const fused = snapshot(search, 'k', diagnostics);
+    const fused = snapshot(search, 'k', diagnostics, bundleSmall(search));
     return { search, unfused, fused, steps: search.log.slice(start) };
   });
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));

@@ -120,9 +120,11 @@ class EdgeJudge {
     const b = kernelsOf[outside]?.[0];
     let verdicts: readonly Verdict[] = [];
     if (a && b) {
-      const key = `${a.group} ${b.group}`;
+      const from = partWith(a, writer);
+      const to = partWith(b, outside);
+      const key = `${from} ${to}`;
       const known = this.cuts.get(key);
-      verdicts = known ?? why(this.search, a, b);
+      verdicts = known ?? why(this.search, from, to);
       if (!known) this.cuts.set(key, verdicts);
     }
     const [first] = verdicts;
@@ -143,8 +145,15 @@ class EdgeJudge {
   }
 }
 
-function why(search: Search, a: PlanKernel, b: PlanKernel): readonly Verdict[] {
-  const t = search.attempt(a.group, b.group);
+/** The search's group that the compute is in, of those that the kernel was made of. */
+function partWith(k: PlanKernel, compute: number): number {
+  const part = k.parts.find((p) => p.members.includes(compute)) ?? k.parts[0];
+  if (!part) throw new Error(`no group in ${k.id}`);
+  return part.id;
+}
+
+function why(search: Search, a: number, b: number): readonly Verdict[] {
+  const t = search.attempt(a, b);
   if (t.verdicts.length > 0) return t.verdicts;
   return [
     {

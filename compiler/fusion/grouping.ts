@@ -348,28 +348,51 @@ export class Grouping {
 
   /** Groups in an order in which each comes after those it reads from; ties by first member. */
   ordered(): Group[] {
-    const waits = new Map<number, number>();
-    const ready = new Heap<Group>((a, b) => {
-      const d = (a.members[0] ?? 0) - (b.members[0] ?? 0);
-      return d !== 0 ? d < 0 : a.id < b.id;
-    });
-    for (const g of this.groups.values()) {
-      const n = this.producers(g.id).size;
-      waits.set(g.id, n);
-      if (n === 0) ready.push(g);
+    return this.orderedBundles([]).flat();
+  }
+
+  /** The same with some groups bundled: the groups of a bundle come together. */
+  orderedBundles(bundles: readonly (readonly number[])[]): Group[][] {
+    const bundleOf = new Map<number, Bundle>();
+    const all: Bundle[] = [];
+    const bundle = (ids: readonly number[]): void => {
+      const groups = ids.map((id) => this.group(id));
+      const first = Math.min(...groups.map((g) => g.members[0] ?? 0));
+      const made = { groups, first, id: Math.min(...ids), waits: 0 };
+      all.push(made);
+      for (const id of ids) bundleOf.set(id, made);
+    };
+    for (const ids of bundles) bundle(ids);
+    for (const id of this.groups.keys()) if (!bundleOf.has(id)) bundle([id]);
+    const ready = new Heap<Bundle>((a, b) =>
+      a.first !== b.first ? a.first < b.first : a.id < b.id,
+    );
+    for (const b of all) {
+      for (const g of b.groups) b.waits += this.producers(g.id).size;
+      if (b.waits === 0) ready.push(b);
     }
-    const out: Group[] = [];
-    for (let g = ready.pop(); g; g = ready.pop()) {
-      out.push(g);
-      for (const c of this.consumers(g.id)) {
-        const w = (waits.get(c) ?? 0) - 1;
-        waits.set(c, w);
-        if (w === 0) ready.push(this.group(c));
+    const out: Group[][] = [];
+    for (let b = ready.pop(); b; b = ready.pop()) {
+      out.push([...b.groups]);
+      for (const g of b.groups) {
+        for (const c of this.consumers(g.id)) {
+          const of = bundleOf.get(c);
+          if (of && --of.waits === 0) ready.push(of);
+        }
       }
     }
-    if (out.length !== this.groups.size) throw new Error('the plan has a cycle');
+    if (out.length !== all.length) throw new Error('the plan has a cycle');
     return out;
   }
+}
+
+interface Bundle {
+  readonly groups: readonly Group[];
+  /** The first member of all, and the least id: what ties go by. */
+  readonly first: number;
+  readonly id: number;
+  /** Edges from groups that are not out yet. */
+  waits: number;
 }
 
 const NONE: ReadonlySet<number> = new Set();

@@ -24,6 +24,8 @@ import {
   type Scheduled,
 } from '../schedule/schedule';
 import { fnv, structuralHash } from './hash';
+import { type Group, union } from './grouping';
+import { joinPrices } from './horizontal';
 import { specOf } from './memo';
 import type { Search } from './search';
 import type { Signatures } from './signature';
@@ -31,8 +33,8 @@ import type { Pattern, Verdict } from './verdicts';
 
 export interface PlanKernel {
   readonly id: string;
-  /** The search's group that it was made of. */
-  readonly group: number;
+  /** The search's groups that it was made of: several where small ones share a grid. */
+  readonly parts: readonly Group[];
   readonly members: readonly number[];
   readonly spec: GroupSpec;
   /** Its price and parameters. Code is built from {@link ownSchedule}. */
@@ -58,41 +60,98 @@ export interface Plan {
   }[];
 }
 
-export function snapshot(search: Search, prefix: string, faults: Diagnostic[] = []): Plan {
+/** The plan of the search's groups as they are; those of a bundle become one kernel. */
+export function snapshot(
+  search: Search,
+  prefix: string,
+  faults: Diagnostic[] = [],
+  bundles: readonly (readonly number[])[] = [],
+): Plan {
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf: PlanKernel[][] = search.program.computes.map(() => []);
   const known = new Map<object, KernelFacts>();
-  for (const g of search.grouping.ordered()) {
-    const s = search.schedule(g.id);
-    if (!s.ok) {
-      impossible.push({ members: g.members, verdicts: s.verdicts });
-      continue;
+  for (const groups of search.grouping.orderedBundles(bundles)) {
+    const parts: PlanKernel[] = [];
+    for (const g of groups) {
+      const s = search.schedule(g.id);
+      if (s.ok) parts.push(kernelOfGroup(search, g, s.value, known));
+      else impossible.push({ members: g.members, verdicts: s.verdicts });
     }
-    const stored = search.grouping.stored(g.members);
-    const spec = specOf(search.program, g.members, stored);
-    const structure = search.structure(g.id);
-    let facts = known.get(structure);
-    if (!facts) {
-      const params = JSON.stringify(paramsOf(s.value.schedule));
-      const hash = structuralHash(search.memo.signatures, g.members, stored, params);
-      facts = { hash, pattern: patternOf(search.program, g.members, spec) };
-      known.set(structure, facts);
-    }
-    const own: PlanKernel = {
-      id: `${prefix}${kernels.length}`,
-      group: g.id,
-      members: g.members,
-      spec,
-      scheduled: s.value,
-      ownSchedule: search.ownSchedule(g.id, spec),
-      facts,
-    };
-    const k = withOverrides(search, own, faults);
+    const [first] = parts;
+    if (!first) continue;
+    const id = `${prefix}${kernels.length}`;
+    const own = parts.length === 1 ? first : bundled(search, parts);
+    const k = withOverrides(search, { ...own, id }, faults);
     kernels.push(k);
-    for (const m of g.members) kernelsOf[m]?.push(k);
+    for (const m of k.members) kernelsOf[m]?.push(k);
   }
   return { kernels, kernelsOf, impossible };
+}
+
+function kernelOfGroup(
+  search: Search,
+  g: Group,
+  scheduled: Scheduled,
+  known: Map<object, KernelFacts>,
+): PlanKernel {
+  const stored = search.grouping.stored(g.members);
+  const spec = specOf(search.program, g.members, stored);
+  const structure = search.structure(g.id);
+  let facts = known.get(structure);
+  if (!facts) {
+    const params = JSON.stringify(paramsOf(scheduled.schedule));
+    const hash = structuralHash(search.memo.signatures, g.members, stored, params);
+    facts = { hash, pattern: patternOf(search.program, g.members, spec) };
+    known.set(structure, facts);
+  }
+  return {
+    id: '',
+    parts: [g],
+    members: g.members,
+    spec,
+    scheduled,
+    ownSchedule: search.ownSchedule(g.id, spec),
+    facts,
+  };
+}
+
+/** Several kernels as one, on one grid. */
+function bundled(search: Search, parts: readonly PlanKernel[]): PlanKernel {
+  const members = parts.map((p) => p.members).reduce(union);
+  const outputs = new Set(parts.flatMap((p) => p.spec.outputs));
+  const stored = members.map((m) => outputs.has(search.program.computes[m]?.value ?? ''));
+  return {
+    id: '',
+    parts: parts.flatMap((p) => p.parts),
+    members,
+    spec: specOf(search.program, members, stored),
+    scheduled: {
+      schedule: horizontal(parts, (p) => p.scheduled.schedule),
+      ...joinPrices(
+        search,
+        parts.map((p) => p.scheduled.features),
+      ),
+    },
+    ownSchedule: () => horizontal(parts, (p) => p.ownSchedule()),
+    facts: {
+      hash: fnv(['horizontal', ...parts.map((p) => p.facts.hash)].join(' ')),
+      pattern: 'horizontal',
+    },
+  };
+}
+
+function horizontal(
+  parts: readonly PlanKernel[],
+  scheduleOf: (p: PlanKernel) => Schedule,
+): Schedule {
+  return {
+    kind: 'horizontal',
+    parts: parts.flatMap((p) => {
+      const schedule = scheduleOf(p);
+      return schedule.kind === 'horizontal' ? schedule.parts : [{ spec: p.spec, schedule }];
+    }),
+  };
 }
 
 /** The kernel with the parameters that `schedule` lines set for its ops; a fault for those it can't have. */
@@ -325,6 +384,8 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
         ...(s.params.block > 1 ? { block: s.params.block } : {}),
         unrolled: s.params.unrolled,
       };
+    case 'horizontal':
+      return { parts: s.parts.length, workgroup: invocationsOf(s) };
     case 'loop': {
       const { workgroup, tile } = s.params;
       return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
@@ -332,10 +393,24 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
   }
 }
 
+/** Invocations of a workgroup. */
+function invocationsOf(s: Schedule): number {
+  switch (s.kind) {
+    case 'horizontal':
+      return s.parts[0] ? invocationsOf(s.parts[0].schedule) : 1;
+    case 'row':
+      return s.params.threads * s.params.rows;
+    case 'loop':
+      return s.params.workgroup;
+  }
+}
+
 /** Workgroups, with symbolic sizes at their profiling values. */
 function gridOf(program: Program, s: Schedule): number {
   const size = (d: IndexExpr): number => boundElements(program, [d]);
   switch (s.kind) {
+    case 'horizontal':
+      return s.parts.reduce((n, part) => n + gridOf(program, part.schedule), 0);
     case 'row':
       return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
     case 'loop': {
@@ -373,10 +448,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   const fused = alone.length > 1;
   const schedule = k.scheduled.schedule;
   const params = paramsOf(schedule);
-  const invocations =
-    schedule.kind === 'row'
-      ? schedule.params.threads * schedule.params.rows
-      : schedule.params.workgroup;
+  const invocations = invocationsOf(schedule);
   const notes: Verdict[] = [];
   if (fused && aloneUs > 0 && time.us > 0.9 * aloneUs) {
     const gain = Math.max(0, 100 * (1 - time.us / aloneUs));

@@ -163,6 +163,13 @@ export class Policy {
     }));
   }
 
+  /** Whether a `schedule` line sets parameters for the kernel that the members are in. */
+  hasScheduleLine(members: readonly number[]): boolean {
+    if (this.schedules.size === 0) return false;
+    for (const o of this.origins(members)) if (this.schedules.has(o)) return true;
+    return false;
+  }
+
   mayRecompute(members: readonly number[]): boolean {
     return members.length > 0;
   }

@@ -11,6 +11,7 @@
  *    epilogue are what it turns out to be).
  *  - *sibling* move: two groups that read the same value.
  *  - *recompute* move: a cheap producer is copied into each of its consumers.
+ *  - *horizontal* move: small groups that don't depend on each other share a grid (see horizontal.ts).
  */
 import type { NodeId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
@@ -25,7 +26,7 @@ import { type Answer, ScheduleMemo } from './memo';
 import type { Policy } from './policy';
 import type { Verdict } from './verdicts';
 
-export type MoveKind = 'vertical' | 'sibling' | 'recompute' | 'required';
+export type MoveKind = 'vertical' | 'sibling' | 'recompute' | 'required' | 'horizontal';
 
 export interface LogEntry {
   readonly kind: MoveKind;
@@ -103,6 +104,12 @@ export class Search {
   ownSchedule(id: number, spec: GroupSpec): () => Schedule {
     const answer = this.answer(id);
     return () => this.memo.own(answer, spec);
+  }
+
+  /** Its price in the names of the first group of its structure; undefined where no template can run it. */
+  price(id: number): Scheduled | undefined {
+    const { result } = this.answer(id);
+    return result.ok ? result.value : undefined;
   }
 
   /** One object for all groups of one structure. */

@@ -140,6 +140,9 @@ export function countFeatures(
         case 'barrier':
           c.barriers += times;
           break;
+        case 'parts':
+          // Counted part by part before they are put together: see horizontal.ts.
+          throw new Error('a kernel of parts is counted by its parts');
         case 'exitUnless':
         case 'comment':
           break;

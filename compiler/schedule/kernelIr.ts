@@ -8,6 +8,7 @@
  *    which is what both GPUs and CPU adapters want.
  *  - *shared*: workgroup memory.
  *  - *symbol*: a symbolic size; it reaches the kernel as a uniform.
+ *  - *part*: one of several independent bodies of a kernel, run by a range of its workgroups.
  */
 import type { Storage } from '../graph/dtype';
 import type { BinaryFn, UnaryFn, ValueId } from '../ir/expr';
@@ -96,7 +97,15 @@ export type Stmt =
   | { readonly s: 'barrier' }
   /** Returns when index >= end; never before a barrier. */
   | { readonly s: 'exitUnless'; readonly index: KExpr; readonly end: KExpr }
+  /** Bodies of their own, each run by its workgroups: at the kernel's top level only. */
+  | { readonly s: 'parts'; readonly parts: readonly KernelPart[] }
   | { readonly s: 'comment'; readonly text: string };
+
+export interface KernelPart {
+  /** The flat number of its first workgroup; inside, `wg` counts from there. */
+  readonly from: KExpr;
+  readonly body: readonly Stmt[];
+}
 
 export interface KernelBuffer {
   readonly value: ValueId;
@@ -187,6 +196,12 @@ function printStmts(stmts: readonly Stmt[], pad: string, out: string[]): void {
         break;
       case 'exitUnless':
         out.push(`${pad}exit unless ${printK(s.index)} < ${printK(s.end)}`);
+        break;
+      case 'parts':
+        for (const part of s.parts) {
+          out.push(`${pad}part from workgroup ${printK(part.from)}`);
+          printStmts(part.body, pad + '  ', out);
+        }
         break;
       case 'comment':
         out.push(`${pad}# ${s.text}`);

@@ -26,6 +26,11 @@ export function overrideSchedule(
 ): Overridden {
   const most = mostInvocations(limits);
   switch (schedule.kind) {
+    case 'horizontal':
+      return {
+        ok: false,
+        reason: 'it is one of several small kernels on one grid, which has no parameters',
+      };
     case 'loop': {
       const r = applySettings('loop', LOOP_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
@@ -49,6 +54,9 @@ export function scheduleParameters(
       const extents = schedule.plan.space.map((d) => boundElements(program, [d]));
       return parametersOf(LOOP_SPACE, schedule.params, extents, most);
     }
+    // Each part is as it would be alone.
+    case 'horizontal':
+      return [];
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }

@@ -15,6 +15,7 @@ import type { DeviceProfile } from '../result';
 import type { Builder, BuilderOptions } from './builder';
 import { countFeatures, type Features } from './features';
 import { bound, boundElements, extents, type GroupSpec, visitLoads } from './group';
+import { joinFeatures, joinKernels } from './horizontal';
 import type { KernelIr } from './kernelIr';
 import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from './loop';
 import { place, type Placement } from './placement';
@@ -29,7 +30,13 @@ export type Schedule =
       readonly params: LoopParams;
       readonly contraction: boolean;
     }
-  | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams };
+  | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
+  | { readonly kind: 'horizontal'; readonly parts: readonly SchedulePart[] };
+
+export interface SchedulePart {
+  readonly spec: GroupSpec;
+  readonly schedule: Exclude<Schedule, { kind: 'horizontal' }>;
+}
 
 export interface Scheduled {
   readonly schedule: Schedule;
@@ -260,11 +267,14 @@ export function priceSchedule(
   options: ScheduleOptions,
 ): ScheduleResult {
   const draft: BuilderOptions = { f16: options.f16, draft: true };
-  const { ir, builder } =
-    schedule.kind === 'loop'
-      ? buildLoop('k', group, schedule.plan, schedule.params, draft)
-      : buildRow('k', group, schedule.placement, schedule.params, draft);
-  const features = countFeatures(group, ir, builder, options.f16);
+  const count = (part: SchedulePart): Features => {
+    const { ir, builder } = buildOne('k', part, draft);
+    return countFeatures(part.spec, ir, builder, options.f16);
+  };
+  const features =
+    schedule.kind === 'horizontal'
+      ? joinFeatures(group.program, options.f16, schedule.parts.map(count))
+      : count({ spec: group, schedule });
   const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
   const verdicts = limitVerdicts(features, options.device, nodes);
   if (verdicts.length > 0) return { ok: false, verdicts };
@@ -469,13 +479,47 @@ export function buildKernel(
   schedule: Schedule,
   f16: boolean,
 ): KernelIr {
-  const build = (options: BuilderOptions): { ir: KernelIr; builder: Builder } =>
-    schedule.kind === 'loop'
-      ? buildLoop(name, group, schedule.plan, schedule.params, options)
-      : buildRow(name, group, schedule.placement, schedule.params, options);
-  const first = build({ f16 });
-  const vector = vectorBuffers(first.builder, group);
-  return vector.size === 0 ? first.ir : build({ f16, vector }).ir;
+  if (schedule.kind !== 'horizontal') return finalCode(name, { spec: group, schedule }, f16);
+  const { parts } = schedule;
+  const built = parts.map((p) => finalCode(name, p, f16));
+  // A buffer has one width for all parts: that of vectors only where each of them that uses it can.
+  const scalar = new Set<ValueId>();
+  for (const ir of built) for (const b of ir.buffers) if (!b.vector) scalar.add(b.value);
+  return joinKernels(
+    name,
+    group.program,
+    built.map((ir, i) => {
+      const part = parts[i];
+      const narrow = ir.buffers.some((b) => b.vector && scalar.has(b.value));
+      return part && narrow ? finalCode(name, part, f16, scalar) : ir;
+    }),
+  );
+}
+
+/** One part's code, with vectors where they can be, but for the buffers in `scalar`. */
+function finalCode(
+  name: string,
+  part: SchedulePart,
+  f16: boolean,
+  scalar?: ReadonlySet<ValueId>,
+): KernelIr {
+  const first = buildOne(name, part, { f16 });
+  const vector = vectorBuffers(first.builder, part.spec);
+  for (const v of scalar ?? []) vector.delete(v);
+  return vector.size === 0 ? first.ir : buildOne(name, part, { f16, vector }).ir;
+}
+
+function buildOne(
+  name: string,
+  { spec, schedule }: SchedulePart,
+  options: BuilderOptions,
+): { ir: KernelIr; builder: Builder } {
+  switch (schedule.kind) {
+    case 'loop':
+      return buildLoop(name, spec, schedule.plan, schedule.params, options);
+    case 'row':
+      return buildRow(name, spec, schedule.placement, schedule.params, options);
+  }
 }
 
 /**

@@ -4,6 +4,11 @@
 import type { ExecPlan } from '../result';
 import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
 
+const BUILTINS: ReadonlyMap<string, KType> = new Map([
+  ['wg', 'i32'],
+  ['lid', 'i32'],
+]);
+
 /** What is wrong with a kernel, one sentence each; nothing for a sound one. */
 export function verifyKernel(k: KernelIr): string[] {
   const problems: string[] = [];
@@ -95,6 +100,15 @@ export function verifyKernel(k: KernelIr): string[] {
           index(s.end);
           exited = true;
           break;
+        case 'parts':
+          for (const part of s.parts) {
+            index(part.from);
+            // A part sees nothing of what is around it but its workgroup's number and its own.
+            exited = false;
+            walk(part.body, BUILTINS, false);
+          }
+          exited = true;
+          break;
         case 'comment':
           break;
       }
@@ -152,14 +166,7 @@ export function verifyKernel(k: KernelIr): string[] {
     }
   };
 
-  walk(
-    k.body,
-    new Map<string, KType>([
-      ['wg', 'i32'],
-      ['lid', 'i32'],
-    ]),
-    false,
-  );
+  walk(k.body, BUILTINS, false);
   return problems;
 }
 

@@ -2,68 +2,13 @@
  * Generated kernels against the float64 reference: fused and unfused, every stored result of either
  * plan, on random inputs, over random programs and over corner cases of each template.
  */
-import assert from 'node:assert/strict';
-import path from 'node:path';
-import { compile } from '../../compiler';
-import { verifyProgram } from '../../compiler/ir/verify';
-import type { PlanForRun, ProfileJob } from '../../runner/core';
-import { createNodeRunner, type NodeRunner } from '../../runner/node';
+import { agreement } from './agreement';
 import { randomProgram } from './programs';
 import { wideProgram } from './widePrograms';
 
-let runner: NodeRunner;
-before(() => {
-  runner = createNodeRunner({
-    childPath: path.resolve('dist/runnerChild.mjs'),
-    watchdogMs: 120_000,
-  });
-});
-after(() => runner.dispose());
-
-const encoder = new TextEncoder();
-
-function jobOf(source: string, dims: Record<string, number> = {}): ProfileJob {
-  const c = compile({ file: 'test.fuse', bytes: encoder.encode(source) }, { dims });
-  const faults = c.result.diagnostics.filter((d) => d.severity === 'error');
-  assert.deepEqual(faults, [], source);
-  assert.deepEqual(verifyProgram(c.program), [], source);
-  const plan = (which: 'fused' | 'unfused'): PlanForRun => {
-    const { kernels } = which === 'fused' ? c.result.after : c.result.before;
-    return {
-      exec: c.execPlan(which),
-      kernels: kernels.map((k) => ({
-        id: k.id,
-        hash: k.hash,
-        nodes: k.nodes,
-        bytes: k.bytesRead + k.bytesWritten,
-        flops: k.flops,
-        estimatedUs: k.estimatedUs,
-      })),
-    };
-  };
-  return {
-    fused: plan('fused'),
-    unfused: plan('unfused'),
-    program: c.program,
-    options: { seed: 11, iterations: 1, seconds: 0.01 },
-  };
-}
-
-async function agrees(source: string, dims: Record<string, number> = {}): Promise<void> {
-  const reply = await runner.profile(
-    jobOf(source, dims),
-    () => undefined,
-    new AbortController().signal,
-  );
-  if (!reply.ok) assert.fail(`${JSON.stringify(reply.fault, undefined, 2)}\n${source}`);
-  const { verification } = reply.value;
-  const wrong = [...verification.outputs, ...verification.kernels].filter((o) => !o.ok);
-  assert.deepEqual(wrong, [], source);
-  assert.ok(verification.ok, source);
-}
-
 describe('generated kernels agree with the reference', function () {
   this.timeout(600_000);
+  const agrees = agreement();
 
   for (let block = 0; block < 6; block++) {
     it(`on random programs ${block * 20} to ${block * 20 + 19}`, async () => {
@@ -134,7 +79,9 @@ describe('generated kernels agree with the reference', function () {
       'input array: f32[8]\ninput b0: f32[8]\nlet = array * b0\nvar = let + 1.0\nfn = exp(-abs(var))\noutput fn',
   };
   for (const [name, source] of Object.entries(cases)) {
-    it(name, () => agrees(source));
+    it(name, async () => {
+      await agrees(source);
+    });
   }
 
   it('symbolic sizes, at several sizes', async () => {

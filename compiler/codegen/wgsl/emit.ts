@@ -13,7 +13,7 @@
  * tiled loop costs shader compilers dearly, while all our operands are free of side effects.
  */
 import type { Storage } from '../../graph/dtype';
-import type { KernelIr, KExpr, KType, Stmt } from '../../schedule/kernelIr';
+import type { KernelIr, KernelPart, KExpr, KType, Stmt } from '../../schedule/kernelIr';
 import { HELPERS, type HelperName } from './helpers';
 
 const RESERVED = new Set(
@@ -31,6 +31,9 @@ const RESERVED = new Set(
   ).split(' '),
 );
 
+/** No name of the builder ends in an underscore. */
+const PART_WORKGROUP = 'wg_';
+
 export function emitWgsl(kernel: KernelIr): string {
   return new Emitter(kernel).run();
 }
@@ -43,6 +46,8 @@ class Emitter {
   private readonly helpers = new Set<HelperName>();
   private readonly vecTypes = new Map<string, KType>();
   private out: string[] = [];
+  /** What the workgroup's number is called here: a part counts from its own first. */
+  private workgroup = 'wg';
 
   constructor(private readonly kernel: KernelIr) {}
 
@@ -84,7 +89,8 @@ class Emitter {
   }
 
   private id(name: string): string {
-    if (name === 'wg' || name === 'lid') return name;
+    if (name === 'wg') return this.workgroup;
+    if (name === 'lid') return name;
     // The builder's names never end in an underscore, so this can't meet another of them.
     return RESERVED.has(name) || /^(b\d+$|fl_|partial_)/.test(name) ? `${name}_` : name;
   }
@@ -170,10 +176,37 @@ class Emitter {
       case 'exitUnless':
         this.out.push(`${pad}if (${this.expr(s.index)} >= ${this.expr(s.end)}) { return; }`);
         return;
+      case 'parts':
+        this.parts(s.parts, pad);
+        return;
       case 'comment':
         this.out.push(`${pad}// ${s.text.replace(/[^\x20-\x7e]/g, '?')}`);
         return;
     }
+  }
+
+  /**
+   * Which part a workgroup runs is found by halving. The number is the same for a whole workgroup, so
+   * that barriers inside a part are reached by all or by none.
+   */
+  private parts(parts: readonly KernelPart[], pad: string): void {
+    const [only] = parts;
+    if (!only) return;
+    if (parts.length === 1) {
+      this.out.push(`${pad}let ${PART_WORKGROUP} = wg - ${this.expr(only.from)};`);
+      this.workgroup = PART_WORKGROUP;
+      this.stmts(only.body, pad);
+      this.workgroup = 'wg';
+      return;
+    }
+    const half = parts.length >> 1;
+    const middle = parts[half];
+    if (!middle) return;
+    this.out.push(`${pad}if (wg < ${this.expr(middle.from)}) {`);
+    this.parts(parts.slice(0, half), pad + '  ');
+    this.out.push(`${pad}} else {`);
+    this.parts(parts.slice(half), pad + '  ');
+    this.out.push(`${pad}}`);
   }
 
   private stored(e: KExpr, storage: Storage): string {

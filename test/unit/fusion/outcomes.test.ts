@@ -136,6 +136,45 @@ output y`,
     kernels: 1,
   },
   {
+    // Three buffers each, of the eight that the adapter allows: two to a grid.
+    name: 'updates of twenty parameters of different sizes',
+    source: [
+      ...Array.from(
+        { length: 20 },
+        (_, i) =>
+          `param p${i}: f32[${7 * i + 1}]\ninput g${i}: f32[${7 * i + 1}]\nq${i} = p${i} - 0.1 * g${i}`,
+      ),
+      `output ${Array.from({ length: 20 }, (_, i) => `q${i}`).join(', ')}`,
+    ].join('\n'),
+    kernels: 10,
+    pattern: 'horizontal',
+  },
+  {
+    // One buffer is read, seven can be written.
+    name: 'thirty parts of a split, all given out',
+    source: `input x: f32[60, 40]
+${Array.from({ length: 30 }, (_, i) => `s${i}`).join(', ')} = split(x, 2, axis=0)
+output ${Array.from({ length: 30 }, (_, i) => `s${i}`).join(', ')}`,
+    kernels: 5,
+    pattern: 'horizontal',
+    elements: 2 * 60 * 40,
+  },
+  {
+    name: 'biases of four gates of different sizes',
+    source: `param a: f32[64]
+param b: f32[64]
+param c: f32[32]
+param d: f32[16]
+x = a + 1.0
+y = b * 2.0
+z = exp(c)
+w = tanh(d)
+output x, y, z, w`,
+    kernels: 1,
+    pattern: 'horizontal',
+    elements: 2 * 176,
+  },
+  {
     name: 'a layer norm written out',
     source: `input x: f32[64, 256]
 d = x - mean(x, axis=-1, keepdim=true)
