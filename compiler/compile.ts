@@ -70,7 +70,8 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const plans = timed('fuse', () => {
     const policy = new Policy(graph, program, lowered.base, lowered.unsupported);
     const grouping = new Grouping(program, policy.keep);
-    const search = new Search(program, grouping, policy, { device, f16 });
+    const recall = options.memory?.recall(contextOf(device, program));
+    const search = new Search(program, grouping, policy, { device, f16 }, recall);
     search.mergeWithinOps();
     const unfused = snapshot(search, 'b');
     const start = search.log.length;
@@ -95,9 +96,10 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     }
     search.fuse();
     const fused = snapshot(search, 'k', diagnostics, bundleSmall(search));
-    return { search, unfused, fused, steps: search.log.slice(start) };
+    return { search, unfused, fused, recall, steps: search.log.slice(start) };
   });
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
+  if (plans.recall) options.memory?.keep(plans.recall);
 
   const code = new CodeCache(f16);
   const tensorOf = tensorsByValue(graph, lowered);
@@ -182,6 +184,11 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
       );
     },
   };
+}
+
+/** What schedules and prices depend on, besides the structure that is asked about. */
+function contextOf(device: CompileResult['device'], program: Program): string {
+  return JSON.stringify([device, [...program.dims]]);
 }
 
 function importSource(source: CompileSource): ImportResult {

@@ -4,6 +4,7 @@
  * `compile` never throws on user input: faults are in `result.diagnostics`. The compilation keeps the
  * inner representations, from which code and execution plans are made when asked for.
  */
+import type { CompileMemory } from './fusion/memory';
 import type { Graph, NodeId } from './graph/graph';
 import type { Program } from './ir/compute';
 import type { KernelIr } from './schedule/kernelIr';
@@ -23,6 +24,8 @@ export interface CompileOptions {
   readonly device?: DeviceProfile;
   /** Milliseconds from any origin; given by the host, since the compiler has no clock. */
   readonly now?: () => number;
+  /** Kept by the host between compilations of one file: they are quicker, and their results the same. */
+  readonly memory?: CompileMemory;
 }
 
 /** One step of the fusion search, in order: which ops were put into one kernel, and what that gained by the model. */
@@ -52,3 +55,4 @@ export interface Compilation {
 export type Compile = (source: CompileSource, options?: CompileOptions) => Compilation;
 
 export { compile } from './compile';
+export { CompileMemory } from './fusion/memory';

@@ -5,7 +5,7 @@
  * the first group of the same structure; prices and limits are read off it as they are, and what
  * names values or nodes (bytes by value, verdicts) is translated when somebody asks for it.
  */
-import type { Program } from '../ir/compute';
+import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import type { GroupSpec } from '../schedule/group';
 import {
@@ -15,30 +15,32 @@ import {
   type ScheduleOptions,
   type ScheduleResult,
 } from '../schedule/schedule';
+import { Recall } from './memory';
 import { Signatures } from './signature';
 import type { Verdict } from './verdicts';
 
 export interface Answer {
-  /** Of the first group with this structure: its own names. */
+  /** Of the first group with this structure, in this program or in that of a compilation before: its own names. */
   readonly result: ScheduleResult;
-  readonly members: readonly number[];
+  readonly members: readonly Compute[];
   /** Whether a refusal has all its reasons. */
   readonly thorough: boolean;
-  /** Its values' places in its numbering, once somebody has asked. */
-  places?: ReadonlyMap<ValueId, number>;
+  /** Its values' places in its numbering, and its L0 nodes in theirs. */
+  readonly places: ReadonlyMap<ValueId, number>;
+  readonly origins: readonly string[];
 }
 
 export class ScheduleMemo {
   readonly signatures: Signatures;
-  private readonly answers = new Map<string, Answer>();
   /** How often a group was scheduled, and how often that was asked for: the search's work. */
   readonly counts = { built: 0, asked: 0 };
 
   constructor(
     private readonly program: Program,
     private readonly options: ScheduleOptions,
+    private readonly recall = new Recall(),
   ) {
-    this.signatures = new Signatures(program);
+    this.signatures = new Signatures(program, recall);
   }
 
   /**
@@ -48,16 +50,18 @@ export class ScheduleMemo {
   ask(members: readonly number[], stored: readonly boolean[], thorough: boolean): Answer {
     this.counts.asked++;
     const key = this.signatures.key(members, stored);
-    const known = this.answers.get(key);
+    const known = this.recall.answer(key);
     if (known && (known.result.ok || known.thorough || !thorough)) return known;
     this.counts.built++;
     const spec = specOf(this.program, members, stored);
     const answer: Answer = {
       result: scheduleGroup(spec, this.options, !thorough),
-      members,
+      members: spec.members,
       thorough,
+      places: new Map(this.signatures.valuesOf(members).map((v, i) => [v, i])),
+      origins: this.signatures.originsOf(members),
     };
-    this.answers.set(key, answer);
+    this.recall.answers.set(key, answer);
     return answer;
   }
 
@@ -65,11 +69,7 @@ export class ScheduleMemo {
   own(answer: Answer, spec: GroupSpec): Schedule {
     const { result } = answer;
     if (!result.ok) throw new Error('a kernel that no template can run');
-    if (
-      answer.members.length === spec.members.length &&
-      spec.members.every((c, i) => this.program.computes[answer.members[i] ?? -1] === c)
-    )
-      return result.value.schedule;
+    if (sameList(answer.members, spec.members)) return result.value.schedule;
     const again = scheduleGroup(spec, this.options);
     if (!again.ok) throw new Error('a group of a structure that can be scheduled, and it can not');
     return again.value.schedule;
@@ -77,11 +77,9 @@ export class ScheduleMemo {
 
   /** The answer in the names of the group that asked; of its schedule, only what isn't named by values. */
   translate(answer: Answer, members: readonly number[]): ScheduleResult {
-    const { result } = answer;
-    if (answer.members === members) return result;
+    const { result, places } = answer;
+    if (this.isOwn(answer, members)) return result;
     if (!result.ok) return { ok: false, verdicts: this.translateVerdicts(answer, members) };
-    answer.places ??= new Map(this.signatures.valuesOf(answer.members).map((v, i) => [v, i]));
-    const { places } = answer;
     const to = this.signatures.valuesOf(members);
     const rename = (v: ValueId): ValueId => to[places.get(v) ?? -1] ?? v;
     const { features } = result.value;
@@ -95,13 +93,25 @@ export class ScheduleMemo {
   translateVerdicts(answer: Answer, members: readonly number[]): readonly Verdict[] {
     const { result } = answer;
     if (result.ok) return [];
-    if (answer.members === members) return result.verdicts;
-    const from = this.signatures.originsOf(answer.members);
+    if (this.isOwn(answer, members)) return result.verdicts;
+    const from = answer.origins;
     const to = this.signatures.originsOf(members);
     const names = new Map<string, string>();
     from.forEach((o, i) => names.set(o, to[i] ?? o));
     return result.verdicts.map((v) => ({ ...v, nodes: v.nodes.map((n) => names.get(n) ?? n) }));
   }
+
+  /** Whether the answer was given for these very members. */
+  private isOwn(answer: Answer, members: readonly number[]): boolean {
+    return (
+      answer.members.length === members.length &&
+      members.every((m, i) => this.program.computes[m] === answer.members[i])
+    );
+  }
+}
+
+function sameList<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
 export function specOf(

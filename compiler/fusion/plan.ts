@@ -325,8 +325,16 @@ export function labelOf(names: OpNames, nodes: readonly NodeId[]): string {
 
 /** The classes of all computes, by position. */
 export function classesOf(program: Program, signatures: Signatures): IndexClass[] {
-  const known: IndexClass[] = [];
-  return program.computes.map((c, i) => (known[signatures.of(i).id] ??= classOf(program, c)));
+  const known = new Map<number, IndexClass>();
+  return program.computes.map((c, i) => {
+    const { id } = signatures.of(i);
+    let found = known.get(id);
+    if (!found) {
+      found = classOf(program, c);
+      known.set(id, found);
+    }
+    return found;
+  });
 }
 
 /** The class of a compute, from its maps alone. */

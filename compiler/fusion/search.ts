@@ -23,6 +23,7 @@ import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
 import { type Group, type Grouping, union } from './grouping';
 import { Heap } from './heap';
 import { type Answer, ScheduleMemo } from './memo';
+import type { Recall } from './memory';
 import type { Policy } from './policy';
 import type { Verdict } from './verdicts';
 
@@ -82,8 +83,9 @@ export class Search {
     readonly grouping: Grouping,
     readonly policy: Policy,
     readonly options: SearchOptions,
+    recall?: Recall,
   ) {
-    this.memo = new ScheduleMemo(program, options);
+    this.memo = new ScheduleMemo(program, options, recall);
   }
 
   private answer(id: number): Answer {

@@ -14,9 +14,10 @@
 import type { Compute, Program } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
+import { Recall } from './memory';
 
 export interface Signature {
-  /** Equal for equal texts, within one program. */
+  /** Equal for equal texts, within one program and what its compilation recalls. */
   readonly id: number;
   readonly text: string;
   /** Numbers (in the program) of the values loaded, in the order of the signature's numbering. */
@@ -32,7 +33,6 @@ export class Signatures {
   private readonly values: ValueId[] = [];
   private readonly originOf = new Map<string, number>();
   private readonly origins: string[] = [];
-  private readonly interned = new Map<string, number>();
   private readonly known: (Signature | undefined)[];
   /** Numbering of the group at hand: a value's place holds when its stamp is the present one. */
   private valueStamp: Int32Array;
@@ -43,7 +43,10 @@ export class Signatures {
   /** The key in the making. */
   private readonly units: number[] = [];
 
-  constructor(readonly program: Program) {
+  constructor(
+    readonly program: Program,
+    private readonly recall = new Recall(),
+  ) {
     for (const v of program.values.keys()) this.number(v);
     for (const c of program.computes) {
       this.number(c.value);
@@ -105,13 +108,8 @@ export class Signatures {
       text += `; ${value?.dtype ?? '?'}`;
       for (const d of value?.shape ?? []) text += ` ${d.key}`;
     }
-    let id = this.interned.get(text);
-    if (id === undefined) {
-      id = this.interned.size;
-      this.interned.set(text, id);
-    }
     return {
-      id,
+      id: this.recall.numberOf(text),
       text,
       loads: loads.map((v) => this.number(v)),
       value: this.number(c.value),

@@ -5,7 +5,7 @@
  * for. Calls wait in a queue, so that a compile for which a newer one has already arrived is answered
  * `stale` without being run: while a person types, only the newest text costs time.
  */
-import type { Compilation, Compile } from '../../compiler';
+import { type Compilation, type Compile, CompileMemory } from '../../compiler';
 import type { PlanView } from '../../compiler/result';
 import { faultOf } from '../../runner/core/faults';
 import { finishProfile } from '../../runner/core/session';
@@ -30,6 +30,8 @@ import type {
 interface Kept {
   readonly version: number;
   readonly compilation: Compilation;
+  /** From version to version: an edit leaves most of a file as it was. */
+  readonly memory: CompileMemory;
 }
 
 type Handlers = {
@@ -115,6 +117,7 @@ export class CompilerService {
         (call.argument as { uri: string }).uri === uri,
     );
     if (newer || (this.kept.get(uri)?.version ?? -1) > version) return failed({ kind: 'stale' });
+    const memory = this.kept.get(uri)?.memory ?? new CompileMemory();
     const compilation = this.compile(
       {
         file: request.file ?? fileName(uri),
@@ -124,11 +127,12 @@ export class CompilerService {
       {
         version,
         now: this.now,
+        memory,
         ...(request.dims ? { dims: request.dims } : {}),
         ...(request.device ? { device: request.device } : {}),
       },
     );
-    this.kept.set(uri, { version, compilation });
+    this.kept.set(uri, { version, compilation, memory });
     return { ok: true, value: compilation.result };
   }
 

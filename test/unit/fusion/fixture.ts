@@ -2,6 +2,7 @@
 import { compile } from '../../../compiler';
 import { DEFAULT_DEVICE } from '../../../compiler/fusion/devices';
 import { Grouping } from '../../../compiler/fusion/grouping';
+import type { Recall } from '../../../compiler/fusion/memory';
 import { Policy } from '../../../compiler/fusion/policy';
 import { Search } from '../../../compiler/fusion/search';
 import { importFuse } from '../../../compiler/import/fuse';
@@ -27,15 +28,16 @@ export function cutsText(r: CompileResult): string[] {
 }
 
 /** The search on a program, run to its end: for what it counts. */
-export function searched(text: string): { program: Program; search: Search; grouping: Grouping } {
+export function searched(
+  text: string,
+  recall?: Recall,
+): { program: Program; search: Search; grouping: Grouping } {
   const { graph } = importFuse(text, 'test.fuse');
   const lowered = lowerGraph(graph);
   const policy = new Policy(graph, lowered.program, lowered.base);
   const grouping = new Grouping(lowered.program, policy.keep);
-  const search = new Search(lowered.program, grouping, policy, {
-    device: DEFAULT_DEVICE,
-    f16: false,
-  });
+  const options = { device: DEFAULT_DEVICE, f16: false };
+  const search = new Search(lowered.program, grouping, policy, options, recall);
   search.mergeWithinOps();
   search.fuse();
   return { program: lowered.program, search, grouping };

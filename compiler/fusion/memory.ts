@@ -1,0 +1,70 @@
+/**
+ * What a host may keep between compilations of one file: the structures that were scheduled for the
+ * version before. An edit leaves most of a file as it is, and structures have no names, so that
+ * nearly all questions of the search are answered from here.
+ *
+ * A compilation's result is the same with a memory as without: answers depend on the structure and
+ * on the *context* alone (the device, and the values of symbolic sizes), and a memory of another
+ * context is dropped. What a compilation didn't ask for is forgotten at its end, so that a memory
+ * never holds more than one version of a file needs.
+ */
+import type { Answer } from './memo';
+
+export class CompileMemory {
+  private context: string | undefined;
+  private texts: ReadonlyMap<string, number> = new Map();
+  private answers: ReadonlyMap<string, Answer> = new Map();
+  private next = 0;
+
+  /** For one compilation. */
+  recall(context: string): Recall {
+    // Numbers are part of the answers' keys, which are longer beyond 16 bits.
+    if (context !== this.context || this.next > MOST_NUMBERS) {
+      this.context = context;
+      this.texts = new Map();
+      this.answers = new Map();
+      this.next = 0;
+    }
+    return new Recall(this.texts, this.answers, this.next);
+  }
+
+  /** Keeps what the compilation asked for, and nothing else. */
+  keep(recall: Recall): void {
+    this.texts = recall.texts;
+    this.answers = recall.answers;
+    this.next = recall.next;
+  }
+}
+
+const MOST_NUMBERS = 0xf000;
+
+/** What one compilation knows: what it met itself, and what it takes over from the one before. */
+export class Recall {
+  /** Numbers of the signatures' texts. */
+  readonly texts = new Map<string, number>();
+  readonly answers = new Map<string, Answer>();
+
+  constructor(
+    private readonly oldTexts: ReadonlyMap<string, number> = new Map(),
+    private readonly oldAnswers: ReadonlyMap<string, Answer> = new Map(),
+    public next = 0,
+  ) {}
+
+  /** The number of a signature's text: one that no other text has, in this compilation and those before. */
+  numberOf(text: string): number {
+    let n = this.texts.get(text);
+    if (n === undefined) {
+      n = this.oldTexts.get(text) ?? this.next++;
+      this.texts.set(text, n);
+    }
+    return n;
+  }
+
+  answer(key: string): Answer | undefined {
+    const known = this.answers.get(key);
+    if (known) return known;
+    const old = this.oldAnswers.get(key);
+    if (old) this.answers.set(key, old);
+    return old;
+  }
+}
