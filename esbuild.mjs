@@ -86,6 +86,11 @@ const bundles = [
     entry: 'bench/main.ts',
     options: { ...node, format: 'esm', external: ['webgpu'], banner: { js: esmPrelude } },
   },
+  {
+    name: 'benchPeer.mjs',
+    entry: 'bench/peers/child.ts',
+    options: { ...node, format: 'esm', external: ['webgpu'], banner: { js: esmPrelude } },
+  },
   { name: 'webview.js', entry: 'webview/main.ts', options: browser },
   { name: 'layoutWorker.js', entry: 'webview/layout/worker.ts', options: browser },
 ];

@@ -10,7 +10,7 @@ const banned = (name, message) => ({ name, message });
 
 export default tseslint.config(
   {
-    ignores: ['dist/**', '.cache/**', '.vscode-test/**', 'node_modules/**', 'examples/**'],
+    ignores: ['dist/**', '.cache/**', '.vscode-test/**', '**/node_modules/**', 'examples/**'],
   },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,

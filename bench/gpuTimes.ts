@@ -2,14 +2,12 @@
  * What fusion gains when it runs: whole plans on this machine's GPU, fused and unfused, each verified
  * against the float64 reference.
  */
-import { type Compilation, compile } from '../compiler';
-import type { PlanView } from '../compiler/result';
-import { adapterText, startRunner } from '../cli/gpu';
+import { adapterText } from '../cli/gpu';
 import { table } from '../cli/format/table';
 import { factorText, timeText } from '../cli/format/units';
-import { deviceForAdapter } from '../runner/core/deviceProfile';
-import type { AdapterInfo, PlanForRun, Runner } from '../runner/core/types';
+import type { AdapterInfo } from '../runner/core/types';
 import type { Case } from './compileTimes';
+import { profileEach, type Profiled } from './onGpu';
 
 export interface GpuTime {
   readonly name: string;
@@ -35,46 +33,13 @@ export async function measureGpu(
   seconds: number,
   onCase: (name: string) => void,
 ): Promise<GpuTimes> {
-  const runner = startRunner({});
-  try {
-    const adapter = await runner.adapter();
-    if (!adapter.ok) return { times: [], faults: [adapter.fault.message] };
-    const times: GpuTime[] = [];
-    const faults: string[] = [];
-    for (const c of cases) {
-      onCase(c.name);
-      const r = await measureOne(runner, adapter.value, c, seconds);
-      if (typeof r === 'string') faults.push(`${c.name}: ${r}`);
-      else times.push(r);
-    }
-    return { adapter: adapter.value, times, faults };
-  } finally {
-    runner.dispose();
-  }
+  const { results, adapter, faults } = await profileEach(cases, { seconds }, onCase, timeOf);
+  return { times: results, faults, ...(adapter ? { adapter } : {}) };
 }
 
-async function measureOne(
-  runner: Runner,
-  adapter: AdapterInfo,
-  c: Case,
-  seconds: number,
-): Promise<GpuTime | string> {
-  const device = deviceForAdapter(adapter, undefined);
-  const compilation = compile({ file: c.file, bytes: await c.bytes() }, { device });
-  const { runnable, before, after } = compilation.result;
-  if (!runnable.ok) return runnable.reason;
-  const reply = await runner.profile(
-    {
-      fused: planForRun(compilation, 'fused', after),
-      unfused: planForRun(compilation, 'unfused', before),
-      program: compilation.program,
-      options: { seconds },
-    },
-    () => undefined,
-    new AbortController().signal,
-  );
-  if (!reply.ok) return reply.fault.message;
-  const { fused, unfused, speedup, verification } = reply.value;
+function timeOf(c: Case, { compilation, profile }: Profiled): GpuTime {
+  const { before, after } = compilation.result;
+  const { fused, unfused, speedup, verification } = profile;
   return {
     name: c.name,
     kernelsUnfused: before.kernels.length,
@@ -86,20 +51,6 @@ async function measureOne(
     estimatedFusedUs: after.estimatedUs,
     speedup,
     verified: verification.ok,
-  };
-}
-
-export function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
-  return {
-    exec: c.execPlan(which),
-    kernels: view.kernels.map((k) => ({
-      id: k.id,
-      hash: k.hash,
-      nodes: k.nodes,
-      bytes: k.bytesRead + k.bytesWritten,
-      flops: k.flops,
-      estimatedUs: k.estimatedUs,
-    })),
   };
 }
 

@@ -5,21 +5,30 @@
  *   npm run bench -- [--json] [--no-gpu] [--no-compile] [--models DIR] [--max-ops N]
  *                    [--only TEXT] [--seconds S]
  *   npm run bench -- --model [--json] [--models DIR] [--only TEXT] [--seconds S]
+ *   npm run bench -- --peers …
  *
  * With --model: instead, how well the cost model predicts the examples' kernels on this machine's GPU.
+ * With --peers: instead, our plans beside other runtimes (peers/index.ts has its flags).
  * A folder with ONNX models is named by --models or by FUSION_LENS_MODELS. Figures are only worth
  * comparing on one machine with nothing else running.
  */
-import { cpus } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Case, casesIn, compileTable, generatedCases, measureCompile } from './compileTimes';
 import { gpuTable, measureGpu } from './gpuTimes';
 import { measureModel, modelTable } from './model';
+import { positive } from './flags';
+import { machineText } from './onGpu';
+import { peersCommand } from './peers';
 
 const SIZES = [100, 1_000, 10_000, 100_000];
 
 async function main(): Promise<void> {
+  const note = (text: string): void => void process.stderr.write(`${text}\n`);
+  if (process.argv.includes('--peers')) {
+    process.exitCode = await peersCommand(process.argv.slice(2), note);
+    return;
+  }
   const { values } = parseArgs({
     options: {
       json: { type: 'boolean', default: false },
@@ -35,12 +44,11 @@ async function main(): Promise<void> {
   const most = positive(values['max-ops'], '--max-ops');
   const seconds = positive(values.seconds, '--seconds');
   const wanted = (c: Case): boolean => c.name.includes(values.only);
-  const note = (text: string): void => void process.stderr.write(`${text}\n`);
 
   const examples = (await casesIn(path.join(__dirname, '..', 'examples'))).filter(wanted);
   const models = values.models ?? process.env['FUSION_LENS_MODELS'];
   const modelCases = models ? (await casesIn(models)).filter(wanted) : [];
-  const machine = `${cpus()[0]?.model.trim() ?? 'unknown CPU'} (${cpus().length} cores), Node ${process.version}`;
+  const machine = machineText();
   if (values.model) {
     const quality = await measureModel([...examples, ...modelCases], seconds, (name) =>
       note(`running ${name}`),
@@ -81,12 +89,6 @@ async function main(): Promise<void> {
     if (gpu) console.log(`\nRunning on the GPU\n${gpuTable(gpu).join('\n')}`);
   }
   if (gpu?.times.some((t) => !t.verified)) process.exitCode = 1;
-}
-
-function positive(text: string, flag: string): number {
-  const n = Number(text);
-  if (n > 0) return n;
-  throw new Error(`${flag} must be a number above 0, not ${text}`);
 }
 
 main().catch((e: unknown) => {

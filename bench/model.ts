@@ -7,17 +7,15 @@
  * the mean factor by which they are off at all. Figures are given for the profile in use and, where
  * that was measured, for the shipped one, on the same kernels and the same times.
  */
-import { adapterText, startRunner } from '../cli/gpu';
+import { adapterText } from '../cli/gpu';
 import { plain, shorten, table } from '../cli/format/table';
 import { factorText, timeText } from '../cli/format/units';
-import { compile } from '../compiler';
 import { priceUs } from '../compiler/fusion/price';
-import type { DeviceProfile } from '../compiler/result';
 import { deviceForAdapter, nearestShipped } from '../runner/core/deviceProfile';
 import { predictionQuality, type Quality } from '../runner/core/quality';
 import type { AdapterInfo } from '../runner/core/types';
 import type { Case } from './compileTimes';
-import { planForRun } from './gpuTimes';
+import { profileEach, type Profiled } from './onGpu';
 
 export interface Prediction {
   readonly graph: string;
@@ -50,35 +48,27 @@ export async function measureModel(
   seconds: number,
   onCase: (name: string) => void,
 ): Promise<ModelQuality> {
-  const runner = startRunner({});
-  try {
-    const reply = await runner.adapter();
-    if (!reply.ok) return { kernels: [], worst: [], faults: [reply.fault.message] };
-    const adapter = reply.value;
-    const faults = adapter.measuredNote === undefined ? [] : [adapter.measuredNote];
-    const device = deviceForAdapter(adapter, undefined);
-    const shipped = deviceForAdapter(adapter, nearestShipped(adapter));
-    const kernels: Prediction[] = [];
-    for (const c of cases) {
-      onCase(c.name);
-      const r = await predictionsOf(runner, c, device, shipped, seconds);
-      if (typeof r === 'string') faults.push(`${c.name}: ${r}`);
-      else kernels.push(...r);
-    }
-    const of = (f: (k: Prediction) => number): Quality =>
-      predictionQuality(kernels.map((k) => ({ predicted: f(k), measured: k.measuredUs })));
-    return {
-      adapter,
-      profile: device.name,
-      kernels,
-      quality: of((k) => k.predictedUs),
-      shippedQuality: of((k) => k.shippedUs),
-      worst: [...kernels].sort((a, b) => offBy(b) - offBy(a)).slice(0, WORST),
-      faults,
-    };
-  } finally {
-    runner.dispose();
-  }
+  // Whether results are right is another bench's business.
+  const options = { seconds, verify: false };
+  const { adapter, device, results, faults } = await profileEach(
+    cases,
+    options,
+    onCase,
+    predictionsOf,
+  );
+  if (!adapter || !device) return { kernels: [], worst: [], faults };
+  const kernels = results.flat();
+  const of = (f: (k: Prediction) => number): Quality =>
+    predictionQuality(kernels.map((k) => ({ predicted: f(k), measured: k.measuredUs })));
+  return {
+    adapter,
+    profile: device.name,
+    kernels,
+    quality: of((k) => k.predictedUs),
+    shippedQuality: of((k) => k.shippedUs),
+    worst: [...kernels].sort((a, b) => offBy(b) - offBy(a)).slice(0, WORST),
+    faults,
+  };
 }
 
 /** The factor between prediction and time, whichever is larger. */
@@ -86,34 +76,19 @@ function offBy(k: Prediction): number {
   return Math.exp(Math.abs(Math.log(k.predictedUs / k.measuredUs)));
 }
 
-async function predictionsOf(
-  runner: ReturnType<typeof startRunner>,
+function predictionsOf(
   c: Case,
-  device: DeviceProfile,
-  shipped: DeviceProfile,
-  seconds: number,
-): Promise<Prediction[] | string> {
-  const compilation = compile({ file: c.file, bytes: await c.bytes() }, { device });
-  const { runnable, before, after } = compilation.result;
-  if (!runnable.ok) return runnable.reason;
-  const reply = await runner.profile(
-    {
-      fused: planForRun(compilation, 'fused', after),
-      unfused: planForRun(compilation, 'unfused', before),
-      program: compilation.program,
-      // Whether results are right is another bench's business.
-      options: { seconds, verify: false },
-    },
-    () => undefined,
-    new AbortController().signal,
-  );
-  if (!reply.ok) return reply.fault.message;
+  { compilation, profile }: Profiled,
+  adapter: AdapterInfo,
+): Prediction[] {
+  const { before, after } = compilation.result;
+  const shipped = deviceForAdapter(adapter, nearestShipped(adapter));
   const out: Prediction[] = [];
   for (const [plan, view] of [
     ['unfused', before],
     ['fused', after],
   ] as const) {
-    const times = new Map(reply.value[plan].kernels.map((k) => [k.id, k]));
+    const times = new Map(profile[plan].kernels.map((k) => [k.id, k]));
     for (const k of view.kernels) {
       const time = times.get(k.id);
       // Below the clock's step there is nothing to compare with.

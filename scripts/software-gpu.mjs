@@ -69,6 +69,24 @@ export async function gpuEnvironment() {
 }
 
 /**
+ * What Dawn needs to use lavapipe, Mesa's Vulkan driver on the CPU, for each place where one may be.
+ * FUSION_LENS_LAVAPIPE names an ICD file elsewhere.
+ * @returns {Promise<Record<string, string>[]>}
+ */
+export async function lavapipeEnvironments() {
+  const named = process.env.FUSION_LENS_LAVAPIPE;
+  const folders = ['/usr/share', '/usr/local/share', '/etc'].map((f) => `${f}/vulkan/icd.d`);
+  const installed = folders
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder).map((name) => path.join(folder, name)))
+    .filter((file) => /lvp_icd.*\.json$/.test(file));
+  const files = named ? [named] : installed;
+  // The loader comes with the other software driver, where it is to be had.
+  const { env } = files.length > 0 ? await ensureSoftwareGpu() : { env: {} };
+  return files.map((file) => ({ ...env, VK_ICD_FILENAMES: file }));
+}
+
+/**
  * Asks Dawn for its adapter in a child process: a broken driver may hang or crash.
  * @param {Record<string, string>} [env]
  * @returns {Promise<{description: string, software: boolean} | undefined>}

@@ -13,8 +13,9 @@ import { Device, type Host, type Watch } from './device';
 import { fail, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
 import { measure, type Contestant } from './measure';
-import { BufferPool, checkSizes, findPoison, writtenBuffers } from './memory';
+import { BufferPool, checkSizes, writtenBuffers } from './memory';
 import { PipelineCache } from './pipelines';
+import { Resident } from './resident';
 import { toStorage } from './storage';
 import type {
   AdapterInfo,
@@ -150,6 +151,23 @@ export class Session {
 
   /** Runs the plan once on given tensors. */
   async run(job: RunJob, watch: Watch, signal: CancelSignal): Promise<RunOutput[]> {
+    const resident = await this.resident(job, watch, signal);
+    try {
+      return await resident.read(signal);
+    } finally {
+      resident.release();
+    }
+  }
+
+  /**
+   * The plan kept on the GPU, to be run again and again: pipelines, buffers and bind groups are made
+   * here, once. It has run once when this returns, kernel by kernel on poisoned results.
+   */
+  async resident(
+    job: RunJob,
+    watch: Watch = SILENT,
+    signal: CancelSignal = NEVER,
+  ): Promise<Resident> {
     const { device } = this;
     checkSizes(device, job.exec);
     const given = new Map(job.inputs.map((i) => [i.buffer, i.data]));
@@ -163,25 +181,12 @@ export class Session {
         return data ? toStorageOf(spec, data) : source.forBuffer(spec);
       });
       await this.runOnce(loaded, 'fused', watch, signal);
-      const outputs: RunOutput[] = [];
-      const writers = new Map(writtenBuffers(job.exec).map((w) => [w.spec.id, w.kernel]));
-      for (const o of job.exec.outputs) {
-        throwIfCancelled(signal);
-        const spec = job.exec.buffers.find((b) => b.id === o.buffer);
-        if (!spec) fail('INTERNAL', `the output ${o.name} has no buffer`);
-        const data = await this.pool.read(loaded.buffer(spec.id), spec);
-        const kernel = writers.get(spec.id);
-        const poison = kernel === undefined ? undefined : findPoison(data, spec.storage);
-        if (poison !== undefined)
-          fail('INTERNAL', `No kernel wrote element ${poison} of the output ${o.name}.`, {
-            kernel,
-          });
-        outputs.push({ name: o.name, buffer: spec, data });
-      }
-      return outputs;
+      return new Resident(device, this.pool, loaded, memory);
+    } catch (e) {
+      memory.release();
+      throw e;
     } finally {
       device.current = undefined;
-      memory.release();
     }
   }
 

@@ -1,34 +1,13 @@
 /**
  * The child process: Dawn on the one side, messages from the runner on the other. It lives apart from
  * the editor because a driver may crash, hang or eat all memory.
- *
- * Dawn polls for events by queueing `setImmediate` again and again while anything is awaited, which
- * keeps a core busy that a software adapter needs. So before Dawn is loaded `setImmediate` is replaced
- * by one that first sleeps for a moment.
  */
 import { hostname } from 'node:os';
 import { Server, type Host, type RunnerReply, type Watch } from '../core';
+import { letDawnSleep, loadDawn, pause } from './dawn';
 import { readExternal } from './external';
 import { readProfile } from './profileCache';
 import { HEARTBEAT_MS, HOST_VARIABLE, type FromChild, type Job, type ToChild } from './protocol';
-
-const SLEEP_MS = 0.2;
-const immediate = globalThis.setImmediate;
-
-function letDawnSleep(): void {
-  const cell = new Int32Array(new SharedArrayBuffer(4));
-  const sleepy = <T extends unknown[]>(
-    callback: (...args: T) => void,
-    ...args: T
-  ): NodeJS.Immediate =>
-    immediate(() => {
-      Atomics.wait(cell, 0, 0, SLEEP_MS);
-      callback(...args);
-    });
-  globalThis.setImmediate = Object.assign(sleepy, {
-    __promisify__: immediate.__promisify__,
-  });
-}
 
 /** Cancels a job from outside; the part of AbortController that the core needs. */
 class Cancellation {
@@ -47,16 +26,6 @@ class Cancellation {
     this.aborted = true;
     for (const l of this.listeners) l();
   }
-}
-
-async function loadDawn(): Promise<GPU> {
-  const { create, globals } = await import('webgpu');
-  Object.assign(globalThis, globals);
-  // Without these Dawn rounds timestamps to about 0.1 ms, as browsers do.
-  return create([
-    'enable-dawn-features=allow_unsafe_apis',
-    'disable-dawn-features=timestamp_quantization',
-  ]);
 }
 
 function send(message: FromChild): void {
@@ -131,7 +100,7 @@ async function main(): Promise<void> {
       kind: 'node',
       name: process.env[HOST_VARIABLE] ?? hostname(),
       now: () => performance.now(),
-      pause: () => new Promise((resolve) => immediate(resolve)),
+      pause,
       readExternal,
       readMeasured: (adapter) => readProfile(adapter),
     };
