@@ -243,9 +243,10 @@ export class Builder extends AccumulatingBuilder {
     const unroll = this.options.unroll ?? 1;
     if (unroll <= 1 || this.bodyReductive(c)) return 1;
     const n = I.constOf(extent);
-    const step =
-      n !== undefined && n >= 1 && n <= unroll ? n : I.exactDiv(extent, unroll) ? unroll : 1;
-    return points * step * (1 + this.cheap(c.body)) <= MOST_UNROLLED ? step : 1;
+    const fits = (step: number): boolean =>
+      points * step * (1 + this.cheap(c.body)) <= MOST_UNROLLED;
+    if (n !== undefined && n >= 1 && n <= 2 * unroll && fits(n)) return n;
+    return I.exactDiv(extent, unroll) && fits(unroll) ? unroll : 1;
   }
 
   /** The reduction's body at several points with the reduction dims bound to `over`. */

@@ -16,9 +16,15 @@ export interface ContractionTile {
   readonly reuse: number;
 }
 
-const SIZES = [1, 2, 4, 8] as const;
+/** The largest tile along a dim. */
+const MOST = 8;
 /** 32-bit registers an invocation may fill with accumulators and operands before it loses more by spilling. */
 const REGISTERS = 128;
+/**
+ * A CPU spills in any case and gains by every load it saves, but its compiler takes long over long
+ * code: where there is this much to compute (multiply-adds), twice the tile pays.
+ */
+const WORTH_COMPILING = 1 << 26;
 /** What a load costs, in multiply-adds. */
 const LOAD = 3;
 /** A load of four neighbours against one of a single element. */
@@ -35,16 +41,19 @@ export function contractionTile(
   columns: number,
   /** Results in all. */
   results: number,
+  /** Products that are summed for each. */
+  depth: number,
   device: DeviceProfile,
 ): ContractionTile {
+  const generous = device.software && results * depth >= WORTH_COMPILING;
+  const registers = generous ? 2 * REGISTERS : REGISTERS;
+  const most = generous ? 2 * MOST : MOST;
   let best: ContractionTile = { row: 1, column: 1, reuse: 1 };
   let least = Infinity;
-  for (const row of SIZES) {
-    if (row > Math.max(1, rows)) continue;
-    for (const column of SIZES) {
-      if (column > Math.max(1, columns)) continue;
+  for (const row of sizes(rows, most)) {
+    for (const column of sizes(columns, most)) {
       const products = row * column;
-      if (products + 4 * row + column > REGISTERS) continue;
+      if (products > MOST * most || products + 4 * row + column > registers) continue;
       const vectors = column % 4 === 0 && columns % 4 === 0;
       const loads = row + (vectors ? (column / 4) * VECTOR_LOAD : column);
       const waste =
@@ -60,6 +69,14 @@ export function contractionTile(
     }
   }
   return best;
+}
+
+/** Tiles that waste nothing, and powers of two. */
+function sizes(extent: number, most: number): number[] {
+  const out: number[] = [];
+  for (let t = 1; t <= Math.min(most, Math.max(1, extent)); t++)
+    if ((t & (t - 1)) === 0 || extent % t === 0) out.push(t);
+  return out;
 }
 
 /** Elements of a pointwise kernel that one invocation computes, neighbours in memory. */

@@ -18,24 +18,26 @@ function codeOf(text: string, name: string): string {
 describe('register tiles', () => {
   it('of a large product are as large as the registers allow', () => {
     for (const name of ['software', 'integrated', 'discrete', 'datacenter'])
-      assert.deepEqual(contractionTile(4096, 4096, 4096 * 4096, device(name)), {
+      assert.deepEqual(contractionTile(4096, 4096, 4096 * 4096, 1, device(name)), {
         row: 8,
         column: 8,
         reuse: 4,
       });
+    const long = contractionTile(4096, 4096, 4096 * 4096, 4096, device('software'));
+    assert.equal(long.row * long.column, 128);
   });
 
   it('of a small product leave enough invocations to keep a wide device busy', () => {
-    const small = contractionTile(64, 256, 64 * 256, device('datacenter'));
-    const large = contractionTile(2048, 2048, 2048 * 2048, device('datacenter'));
+    const small = contractionTile(64, 256, 64 * 256, 64, device('datacenter'));
+    const large = contractionTile(2048, 2048, 2048 * 2048, 64, device('datacenter'));
     assert.ok(small.row * small.column < large.row * large.column);
   });
 
   it('never exceed a dim, and prefer one that divides it', () => {
-    assert.equal(contractionTile(1, 4096, 4096, device('software')).row, 1);
-    assert.equal(contractionTile(0, 0, 0, device('software')).column, 1);
-    const twelve = contractionTile(4096, 12, 4096 * 12, device('software'));
-    assert.equal(12 % twelve.column, 0);
+    assert.equal(contractionTile(1, 4096, 4096, 64, device('software')).row, 1);
+    assert.equal(contractionTile(0, 0, 0, 0, device('software')).column, 1);
+    for (const n of [6, 7, 12, 14, 56])
+      assert.equal(n % contractionTile(4096, n, 4096 * n, 64, device('software')).column, 0);
   });
 
   it('of pointwise work are longer on a CPU, unless the code is long or the work small', () => {
