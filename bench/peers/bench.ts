@@ -27,7 +27,9 @@ export interface Options {
 /** What a timing should take, so that the wait for the GPU doesn't count. */
 const TIMING_MS = 100;
 const MAX_REPEATS = 500;
-const ROUNDS = { least: 5, most: 60 };
+const ROUNDS = { least: 5, most: 60, leastOfSlow: 3 };
+/** Slow: what takes this many times the seconds asked for. */
+const SLOW = 5;
 const PREPARE_LIMIT_MS = 400_000;
 const TIME_LIMIT_MS = 180_000;
 
@@ -170,7 +172,9 @@ async function rounds(running: readonly Running[], seconds: number): Promise<voi
   const spent = (): number => (performance.now() - start) / 1000;
   for (let i = 0; i < ROUNDS.most; i++) {
     const alive = running.filter((r) => r.failure === undefined);
-    if (i >= ROUNDS.least && spent() >= seconds * alive.length) break;
+    const budget = seconds * alive.length;
+    const least = spent() > SLOW * budget ? ROUNDS.leastOfSlow : ROUNDS.least;
+    if (i >= least && spent() >= budget) break;
     // Another begins each time: what follows a heavy one finds a warmer machine.
     for (let k = 0; k < alive.length; k++) {
       const r = alive[(i + k) % alive.length];
