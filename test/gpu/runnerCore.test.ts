@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { create, globals } from 'webgpu';
 import { createBrowserRunner, withVerification } from '../../runner/browser';
 import { finishProfile, replyOf, Server, type Host, type Watch } from '../../runner/core';
-import { NEVER, saxpyJob } from './runnerPlans';
+import { Session } from '../../runner/core/session';
+import { N, NEVER, saxpyJob, saxpyUnfused } from './runnerPlans';
 
 const watch: Watch = { progress: () => undefined, working: () => undefined };
 
@@ -31,6 +32,23 @@ const hostOf = (gpu: GPU): Host => ({
   now: () => performance.now(),
   pause: () => new Promise((resolve) => setTimeout(resolve, 0)),
 });
+
+/** Notes calls of the methods with such names; returns what takes the notes away again. */
+function recordCalls(prototype: object, names: RegExp, calls: string[]): (() => void)[] {
+  return Object.entries(Object.getOwnPropertyDescriptors(prototype)).flatMap(([name, d]) => {
+    const method: unknown = d.value;
+    if (!names.test(name) || typeof method !== 'function') return [];
+    const call = method as (...args: unknown[]) => unknown;
+    Object.defineProperty(prototype, name, {
+      ...d,
+      value(this: unknown, ...args: unknown[]) {
+        calls.push(name);
+        return call.apply(this, args);
+      },
+    });
+    return [() => void Object.defineProperty(prototype, name, d)];
+  });
+}
 
 describe('the runner’s core', () => {
   before(() => {
@@ -88,6 +106,33 @@ describe('the runner’s core', () => {
     assert.ok(reply.ok, JSON.stringify(reply));
     assert.equal(reply.value.adapter.runner, 'browser');
     assert.equal(reply.value.verification.ok, true);
+  });
+
+  it('keeps a plan on the GPU: a further run makes nothing and submits once', async () => {
+    const session = await Session.open(hostOf(create([])));
+    const exec = saxpyUnfused();
+    const inputs = ['x', 'b'].map((buffer, k) => ({
+      buffer,
+      data: Float32Array.from({ length: N }, (_, i) => i + k),
+    }));
+    const resident = await session.resident({ exec, inputs, options: {} });
+    const calls: string[] = [];
+    const restore = [
+      ...recordCalls(GPUDevice.prototype, /^create(?!CommandEncoder)/, calls),
+      ...recordCalls(GPUQueue.prototype, /^(submit|writeBuffer)$/, calls),
+    ];
+    try {
+      resident.submit();
+      resident.submit();
+    } finally {
+      for (const undo of restore) undo();
+    }
+    assert.deepEqual(calls, ['submit', 'submit']);
+    const [y] = await resident.read(NEVER);
+    assert.ok(y);
+    for (let i = 0; i < N; i++) assert.equal(y.data[i], 3 * i + 1);
+    resident.release();
+    session.dispose();
   });
 
   it('opens the device again after a loss', async () => {
