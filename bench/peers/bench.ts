@@ -2,14 +2,13 @@
  * One adapter's run: for each workload every contestant prepares and is checked, then all are timed in
  * turns until the time is spent. Who fails is in the table with the reason.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
-import path from 'node:path';
+import { rmSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { machineText } from '../onGpu';
 import type { AdapterChoice } from './adapters';
 import { ContestantProcess } from './process';
 import type { ContestantName, PreparedReport, Rates } from './protocol';
-import { reference, type Reference } from './reference';
+import { reference, scratchFolder, type Reference } from './reference';
 import { median, type Entry, type Row, type Run } from './summary';
 import type { Workload } from './workloads';
 
@@ -44,7 +43,7 @@ interface Running {
 
 export async function benchAdapter(choice: AdapterChoice, options: Options): Promise<Run> {
   const processes = options.contestants.map((name) => new ContestantProcess(name, choice.env));
-  const folder = mkdtempSync(path.join(tmpdir(), 'fusion-lens-bench-'));
+  const folder = scratchFolder();
   const rows: Row[] = [];
   const load = loadavg()[0] ?? 0;
   const state = (): Run => {
@@ -112,9 +111,8 @@ async function benchWorkload(
     running.push({ process, report, repeats: 1, samples: [], submits: [], failure: undefined });
   }
   for (const r of running) await calibrate(r);
-  await rounds(running, options.seconds);
   const floor = processes.find((p) => p.name === 'floor');
-  const rates = floor && (await ratesOf(floor));
+  const rates = await rounds(running, floor, options.seconds);
   for (const r of running) await r.process.ask<'release'>({ kind: 'release' }, TIME_LIMIT_MS);
   const entries = processes.map((p): Entry => {
     const r = running.find((x) => x.process === p);
@@ -137,7 +135,7 @@ async function benchWorkload(
     workload: workload.name,
     leastBytes: signature.leastBytes,
     flops: signature.flops,
-    ...(rates ? { rates } : {}),
+    rates,
     entries,
   };
 }
@@ -167,7 +165,13 @@ async function once(r: Running, keep = false): Promise<number | undefined> {
   return ms;
 }
 
-async function rounds(running: readonly Running[], seconds: number): Promise<void> {
+/** Times everybody in turns; gives the adapter's rates of each round. */
+async function rounds(
+  running: readonly Running[],
+  floor: ContestantProcess | undefined,
+  seconds: number,
+): Promise<Rates[]> {
+  const rates: Rates[] = [];
   const start = performance.now();
   const spent = (): number => (performance.now() - start) / 1000;
   for (let i = 0; i < ROUNDS.most; i++) {
@@ -180,5 +184,8 @@ async function rounds(running: readonly Running[], seconds: number): Promise<voi
       const r = alive[(i + k) % alive.length];
       if (r) await once(r, true);
     }
+    const now = floor && (await ratesOf(floor));
+    if (now) rates.push(now);
   }
+  return rates;
 }

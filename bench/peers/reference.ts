@@ -1,7 +1,8 @@
 /** The float64 reference's outputs of a workload, in files that the contestants read. */
-import { openSync, writeSync, closeSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { root } from '../../scripts/root.mjs';
 import { interpret } from '../../compiler/reference';
 import { expectations, rootMeanSquare } from '../../runner/core/tolerance';
 import type { Expected } from './protocol';
@@ -49,6 +50,28 @@ export async function reference(w: Workload, folder: string): Promise<Reference>
     };
   });
   return { signature, expected: { outputs } };
+}
+
+/**
+ * A folder of this process for such files, which may have a gigabyte. What a process left that was
+ * ended in the midst of it goes at the same time.
+ */
+export function scratchFolder(): string {
+  const all = path.join(root, '.cache/bench');
+  mkdirSync(all, { recursive: true });
+  for (const name of readdirSync(all))
+    if (!isAlive(Number(name))) rmSync(path.join(all, name), { recursive: true, force: true });
+  const mine = path.join(all, String(process.pid));
+  mkdirSync(mine, { recursive: true });
+  return mine;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** Where the model of errors has no bound. */

@@ -56,7 +56,7 @@ export function entryCells(row: Row, e: Entry): string[] {
   const name = TITLES[e.contestant];
   if (e.failure !== undefined) return [name, '–', '', '', '', '', '', '', '', reasonOf(e.failure)];
   const ms = median(e.samples);
-  const share = shareOf(row, ms);
+  const share = shareOf(row, e.samples);
   return [
     name,
     time(ms),
@@ -134,7 +134,7 @@ function pageRow(row: Row): string {
   const of = (c: ContestantName): Entry | undefined => row.entries.find((e) => e.contestant === c);
   const best = bestPeer(row);
   const ours = of('fused');
-  const share = ours && shareOf(row, median(ours.samples));
+  const share = ours && shareOf(row, ours.samples);
   const cells = [
     escaped(row.workload),
     ...COLUMNS.map((c) => pageCell(of(c))),

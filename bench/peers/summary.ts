@@ -27,8 +27,8 @@ export interface Row {
   readonly workload: string;
   readonly leastBytes: number;
   readonly flops: number;
-  /** Of the adapter, measured right after the entries. */
-  readonly rates?: Rates;
+  /** Of the adapter, one a round; empty without the floor. */
+  readonly rates: readonly Rates[];
   readonly entries: readonly Entry[];
 }
 
@@ -123,7 +123,7 @@ export function againstBest(rows: readonly Row[]): Standing | undefined {
 
 /** Of the rows' rates, the medians. */
 export function ratesOf({ rows }: Run): Rates | undefined {
-  const all = rows.flatMap((r) => (r.rates ? [r.rates] : []));
+  const all = rows.flatMap((r) => r.rates);
   if (all.length === 0) return undefined;
   return {
     copyBytesPerMs: median(all.map((r) => r.copyBytesPerMs)),
@@ -137,13 +137,19 @@ export interface Share {
 }
 
 /**
- * How near a time is to what the adapter could do: the larger of the bytes that must move over the copy's
- * rate, and the arithmetic over the multiply-adds' rate.
+ * How near an entry is to what the adapter could do: the larger of the bytes that must move over the
+ * copy's rate, and the arithmetic over the multiply-adds' rate. Round by round, like ratios.
  */
-export function shareOf(row: Row, ms: number): Share | undefined {
-  const { rates } = row;
-  if (!rates || !(ms > 0)) return undefined;
-  const bytes = row.leastBytes / ms / rates.copyBytesPerMs;
-  const flops = row.flops / ms / rates.flopsPerMs;
+export function shareOf(row: Row, samples: readonly number[]): Share | undefined {
+  const of = (amount: number, rate: (r: Rates) => number): number =>
+    median(
+      row.rates.flatMap((r, i) => {
+        const ms = samples[i];
+        return ms === undefined ? [] : [amount / ms / rate(r)];
+      }),
+    );
+  const bytes = of(row.leastBytes, (r) => r.copyBytesPerMs);
+  const flops = of(row.flops, (r) => r.flopsPerMs);
+  if (!(bytes >= 0)) return undefined;
   return flops > bytes ? { of: 'multiply-add', share: flops } : { of: 'copy', share: bytes };
 }

@@ -14,7 +14,6 @@ import {
 import { given, makeBuffer, readBack, Unsupported, upload } from './contestant';
 import type { Contestant, Prepared, Task } from './contestant';
 import type { Rates } from '../protocol';
-import { median } from '../summary';
 import { elementsOf } from '../workloads';
 import { matmulVariants, type MatmulVariant } from './matmuls';
 
@@ -24,6 +23,7 @@ const RATE_BYTES = 64 * 2 ** 20;
 
 export class Floor implements Contestant {
   private device: GPUDevice | undefined;
+  private rateKernels: { readonly copying: Ready; readonly adding: Ready } | undefined;
 
   async open(gpu: GPU): Promise<string> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
@@ -61,17 +61,14 @@ export class Floor implements Contestant {
     }
   }
 
-  /** A copy larger than any cache, and multiply-adds on registers alone: medians of some runs. */
+  /** A copy larger than any cache, and multiply-adds on registers alone: once each. */
   async rates(): Promise<Rates> {
     const device = this.device;
     if (!device) throw new Error('not opened');
     const copied = Math.min(RATE_BYTES, device.limits.maxStorageBufferBindingSize);
-    const [from, to] = [makeBuffer(device, copied / 4), makeBuffer(device, copied / 4)];
-    const copying = await dispatchOf(device, copyKernel(copied), [from, to]);
-    const adding = await dispatchOf(device, multiplyAddKernel(PEAK_THREADS, PEAK_TRIPS), [to]);
-    const copyMs = await medianOf(device, copying);
-    const peakMs = await medianOf(device, adding);
-    for (const b of [from, to]) b.destroy();
+    this.rateKernels ??= await rateKernels(device, copied);
+    const copyMs = await timeOf(device, this.rateKernels.copying);
+    const peakMs = await timeOf(device, this.rateKernels.adding);
     return {
       copyBytesPerMs: (2 * copied) / copyMs,
       flopsPerMs: (PEAK_THREADS * PEAK_TRIPS * MULTIPLY_ADD_FLOPS) / peakMs,
@@ -79,18 +76,25 @@ export class Floor implements Contestant {
   }
 }
 
-const RATE_RUNS = 7;
+async function rateKernels(
+  device: GPUDevice,
+  bytes: number,
+): Promise<{ copying: Ready; adding: Ready }> {
+  const [from, to] = [makeBuffer(device, bytes / 4), makeBuffer(device, bytes / 4)];
+  return {
+    copying: await dispatchOf(device, copyKernel(bytes), [from, to]),
+    adding: await dispatchOf(device, multiplyAddKernel(PEAK_THREADS, PEAK_TRIPS), [to]),
+  };
+}
 
-async function medianOf(device: GPUDevice, d: Ready): Promise<number> {
-  const times: number[] = [];
-  for (let i = 0; i <= RATE_RUNS; i++) {
-    const start = performance.now();
-    submit(device, d);
-    await device.queue.onSubmittedWorkDone();
-    // The first warms up.
-    if (i > 0) times.push(performance.now() - start);
-  }
-  return median(times);
+async function timeOf(device: GPUDevice, d: Ready): Promise<number> {
+  // The first warms up.
+  submit(device, d);
+  await device.queue.onSubmittedWorkDone();
+  const start = performance.now();
+  submit(device, d);
+  await device.queue.onSubmittedWorkDone();
+  return performance.now() - start;
 }
 
 interface Ready {
