@@ -1,14 +1,14 @@
 /**
  * `npm run bench -- --peers`: our plans beside what one could run instead, on each adapter at hand.
  *
- *   npm run bench -- --peers [--only TEXT] [--contestants a,b] [--adapters a,b] [--seconds S]
- *                    [--models DIR] [--json FILE] [--write] [--from FILE,…]
+ *   npm run bench -- --peers [--only TEXT] [--skip TEXT] [--contestants a,b] [--adapters a,b]
+ *                    [--seconds S] [--models DIR] [--json FILE] [--write] [--from FILE,…]
  *
  *  - contestants: fused, unfused, onnxruntime, tfjs, jax, floor; adapters: gpu, swiftshader, lavapipe.
  *  - --seconds: time for measuring one workload, for each contestant.
  *  - --models: a folder with ONNX models, which are run too.
  *  - --write: makes docs/performance.md of this run; with --from, of the runs in these JSON files
- *    instead, and nothing is measured.
+ *    instead, and nothing is measured. Runs on one adapter are put together; later rows win.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -19,11 +19,12 @@ import { adapterChoices } from './adapters';
 import { benchAdapter } from './bench';
 import { CONTESTANTS } from './protocol';
 import { headLines, performancePage, rowLines, summaryLines } from './report';
-import type { Run } from './summary';
+import { joined, type Run } from './summary';
 import { modelWorkload, WORKLOADS, type Workload } from './workloads';
 
 interface PeerOptions {
   readonly only: string;
+  readonly skip: string | undefined;
   readonly contestants: string | undefined;
   readonly adapters: string | undefined;
   readonly seconds: number;
@@ -44,6 +45,7 @@ export function peersCommand(
     options: {
       peers: { type: 'boolean' },
       only: { type: 'string', default: '' },
+      skip: { type: 'string' },
       contestants: { type: 'string' },
       adapters: { type: 'string' },
       seconds: { type: 'string', default: '2' },
@@ -55,6 +57,7 @@ export function peersCommand(
   });
   return benchPeers({
     only: values.only,
+    skip: values.skip,
     contestants: values.contestants,
     adapters: values.adapters,
     seconds: positive(values.seconds, '--seconds'),
@@ -81,8 +84,9 @@ async function benchPeers(options: PeerOptions): Promise<number> {
 
 async function measured(options: PeerOptions): Promise<Run[]> {
   const contestants = chosen(CONTESTANTS, options.contestants, '--contestants');
-  const workloads = [...WORKLOADS, ...models(options.models)].filter((w) =>
-    w.name.includes(options.only),
+  const { only, skip } = options;
+  const workloads = [...WORKLOADS, ...models(options.models)].filter(
+    ({ name }) => name.includes(only) && (skip === undefined || !name.includes(skip)),
   );
   const all = await adapterChoices();
   const names = chosen(['gpu', 'swiftshader', 'lavapipe'] as const, options.adapters, '--adapters');
@@ -136,6 +140,7 @@ function commandOf(o: PeerOptions): string {
   const flags = [
     o.models === undefined ? '' : '--models DIR',
     o.only === '' ? '' : `--only '${o.only}'`,
+    o.skip === undefined ? '' : `--skip '${o.skip}'`,
     o.contestants === undefined ? '' : `--contestants ${o.contestants}`,
     `--seconds ${o.seconds}`,
     '--write',
@@ -144,11 +149,12 @@ function commandOf(o: PeerOptions): string {
 }
 
 function readRuns(files: string): Run[] {
-  return files.split(',').flatMap((file) => {
+  const all = files.split(',').flatMap((file) => {
     // A file that this program wrote.
     const { runs } = JSON.parse(readFileSync(file, 'utf8')) as { readonly runs: readonly Run[] };
     return runs;
   });
+  return joined(all);
 }
 
 /** The packages compared with, their versions and licences, from the lock file. */

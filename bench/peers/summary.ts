@@ -44,6 +44,27 @@ export interface Run {
   readonly rows: readonly Row[];
 }
 
+/** Runs on the same adapter as one: rows in their first order, later ones in place of earlier ones. */
+export function joined(runs: readonly Run[]): Run[] {
+  const byAdapter = new Map<string, Run>();
+  for (const run of runs) {
+    const old = byAdapter.get(run.adapter);
+    if (!old) {
+      byAdapter.set(run.adapter, run);
+      continue;
+    }
+    const rows = new Map([...old.rows, ...run.rows].map((r) => [r.workload, r]));
+    const load = [...old.load, ...run.load];
+    byAdapter.set(run.adapter, {
+      ...run,
+      load: [Math.min(...load), Math.max(...load)],
+      versions: { ...old.versions, ...run.versions },
+      rows: [...rows.values()],
+    });
+  }
+  return [...byAdapter.values()];
+}
+
 export const PEERS: readonly ContestantName[] = ['onnxruntime', 'tfjs', 'jax'];
 
 /** By linear interpolation between the sorted samples; NaN of none. */

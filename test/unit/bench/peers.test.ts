@@ -6,6 +6,7 @@ import {
   against,
   againstBest,
   bestPeer,
+  joined,
   quantile,
   ratioToOurs,
   relativeSpread,
@@ -200,6 +201,20 @@ describe('bench --peers: arithmetic', () => {
     assert.deepEqual(shareOf({ ...first, flops: 0 }, ours), { of: 'copy', share: 0.5 });
     assert.equal(shareOf(first, []), undefined);
     assert.equal(shareOf({ ...first, rates: [] }, ours), undefined);
+  });
+
+  it('puts runs on one adapter together', () => {
+    const again = row('second', [entry('fused', [5])]);
+    const third = row('third', []);
+    const other = { ...run, adapter: 'another', rows: [third] };
+    const later = { ...run, load: [3, 4] as const, rows: [again, third] };
+    const all = joined([run, other, later]);
+    assert.deepEqual(
+      all.map((r) => r.adapter),
+      ['test adapter', 'another'],
+    );
+    assert.deepEqual(all[0]?.rows, [first, again, third]);
+    assert.deepEqual(all[0]?.load, [0, 4]);
   });
 
   it('shows who failed, and why', () => {
