@@ -107,6 +107,10 @@ export interface PlanView {
   readonly estimatedUs: number;
   /** Greatest sum of live tensors while the plan runs. */
   readonly peakBytes: number;
+  /** What the tensors between kernels take with a buffer each. */
+  readonly intermediateBytes: number;
+  /** What they take where those that are never live together share buffers, as they do when run. */
+  readonly arenaBytes: number;
 }
 
 /** Every L0 edge (producer node → consumer node) has one. */
@@ -202,6 +206,11 @@ export interface BufferSpec {
   /** Rounded up to 4; at least 4. */
   readonly bytes: number;
   readonly role: 'input' | 'param' | 'const' | 'intermediate' | 'output' | 'scratch';
+  /**
+   * Buffers with the same place share memory, as large as the largest of them: no two are live at
+   * once. Only intermediates have one.
+   */
+  readonly place?: number;
   /** Contents of constants and of parameters the file has; absent: the runner makes them up from the seed. */
   readonly data?: BufferData;
   /** The L1 value it holds, by which it is verified and shared between plans; by default the one named as `id`, if there is one. */

@@ -124,6 +124,8 @@ function planJson(p: PlanView): Record<string, number> {
     flops: p.flops,
     estimatedUs: p.estimatedUs,
     peakBytes: p.peakBytes,
+    intermediateBytes: p.intermediateBytes,
+    arenaBytes: p.arenaBytes,
   };
 }
 

@@ -65,6 +65,13 @@ function summary(r: CompileResult, paint: Paint): string[] {
         ['  flops', flopsText(before.flops), flopsText(after.flops), ''],
         ['  peak memory', bytesText(before.peakBytes), bytesText(after.peakBytes), ''],
         [
+          '  intermediates',
+          bytesText(before.intermediateBytes),
+          bytesText(after.intermediateBytes),
+          '',
+        ],
+        ['    sharing buffers', bytesText(before.arenaBytes), bytesText(after.arenaBytes), ''],
+        [
           '  estimated time',
           timeText(before.estimatedUs),
           timeText(after.estimatedUs),

@@ -9,9 +9,10 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { DeviceProfile, IndexClass, KernelView, PlanView } from '../result';
-import { foldGrid, type PlannedKernel } from '../schedule/exec';
+import { bufferBytes, foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
+import { planMemory } from '../schedule/memoryPlan';
 import { overrideSchedule } from '../schedule/override';
 import type { Settings } from '../schedule/parameters';
 import {
@@ -514,7 +515,30 @@ export function planView(ctx: ViewContext, plan: Plan, unfused: Plan | undefined
     flops: sum((k) => k.flops),
     estimatedUs: sum((k) => k.estimatedUs),
     peakBytes: peakBytes(ctx, plan),
+    ...intermediates(ctx, plan),
   };
+}
+
+/** What lies between the kernels: with a buffer for each tensor, and with buffers shared. */
+function intermediates(
+  ctx: ViewContext,
+  plan: Plan,
+): Pick<PlanView, 'intermediateBytes' | 'arenaBytes'> {
+  const { program } = ctx;
+  const outputs = new Set(program.outputs.map((o) => o.value));
+  const elements = (v: ValueId): number =>
+    boundElements(program, program.values.get(v)?.shape ?? []);
+  const steps = plan.kernels.map((k) => {
+    const writes = k.spec.outputs;
+    const reads = [...k.scheduled.features.bytesOf.keys()].filter((v) => !writes.includes(v));
+    return { reads, writes };
+  });
+  const memory = planMemory(
+    steps,
+    (v) => program.values.get(v)?.role === 'computed' && !outputs.has(v),
+    (v) => bufferBytes(elements(v), storageOf(program.values.get(v)?.dtype ?? 'f32', ctx.f16)),
+  );
+  return { intermediateBytes: memory.ownBytes, arenaBytes: memory.arenaBytes };
 }
 
 /** Greatest sum of live intermediates and outputs, with each freed after its last reader; inputs and parameters stay. */

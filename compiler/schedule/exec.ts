@@ -1,13 +1,14 @@
 /**
  * From a plan to what a runner executes: buffers and dispatches, with symbolic dims bound.
  */
-import { type DType, storageBytes, storageOf } from '../graph/dtype';
+import { type DType, type Storage, storageBytes, storageOf } from '../graph/dtype';
 import { emitWgsl } from '../codegen/wgsl/emit';
 import type { Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { BufferSpec, DispatchSpec, ExecPlan } from '../result';
 import type { KernelIr } from './kernelIr';
+import { type MemoryStep, planMemory } from './memoryPlan';
 
 export interface PlannedKernel {
   readonly id: string;
@@ -29,6 +30,11 @@ export function foldGrid(count: number): [number, number, number] {
   return [Math.ceil(count / y), y, 1];
 }
 
+/** What a buffer takes: whole 32-bit words. */
+export function bufferBytes(elements: number, storage: Storage): number {
+  return Math.max(LEAST_BYTES, Math.ceil((elements * storageBytes(storage)) / 4) * 4);
+}
+
 export function bufferSpec(
   v: Value,
   dims: ReadonlyMap<string, number>,
@@ -45,7 +51,7 @@ export function bufferSpec(
     storage,
     shape,
     elements,
-    bytes: Math.max(LEAST_BYTES, Math.ceil((elements * storageBytes(storage)) / 4) * 4),
+    bytes: bufferBytes(elements, storage),
     role,
     ...(v.data ? { data: v.data } : {}),
   };
@@ -93,7 +99,7 @@ export function makeExecPlan(
   }
   for (const o of program.outputs) use(o.value);
   return {
-    buffers: [...buffers.values()],
+    buffers: placed([...buffers.values()], dispatches),
     dispatches,
     outputs: program.outputs.map((o) => ({
       name: o.name,
@@ -101,4 +107,26 @@ export function makeExecPlan(
       shape: o.shape.map((d) => I.evaluate(d, (s) => dims.get(s))),
     })),
   };
+}
+
+/** Intermediates whose lifetimes don't overlap get one place; see `memoryPlan.ts`. */
+function placed(
+  buffers: readonly BufferSpec[],
+  dispatches: readonly DispatchSpec[],
+): readonly BufferSpec[] {
+  const byId = new Map(buffers.map((b) => [b.id, b]));
+  const steps = dispatches.map((d): MemoryStep => {
+    const of = (access: 'read' | 'read_write'): string[] =>
+      d.bindings.filter((b) => b.access === access).map((b) => b.buffer);
+    return { reads: of('read'), writes: of('read_write') };
+  });
+  const { placeOf } = planMemory(
+    steps,
+    (id) => byId.get(id)?.role === 'intermediate',
+    (id) => byId.get(id)?.bytes ?? 0,
+  );
+  return buffers.map((b) => {
+    const place = placeOf.get(b.id);
+    return place === undefined ? b : { ...b, place };
+  });
 }

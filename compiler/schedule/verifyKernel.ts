@@ -170,7 +170,10 @@ export function verifyKernel(k: KernelIr): string[] {
   return problems;
 }
 
-/** What is wrong with a plan: each buffer must be given, or stored by an earlier dispatch, before it is read. */
+/**
+ * What is wrong with a plan: each buffer must be given, or stored by an earlier dispatch, before it is
+ * read; and of buffers that share a place no two may be live at once.
+ */
 export function verifyExecPlan(plan: ExecPlan): string[] {
   const problems: string[] = [];
   const ready = new Set<string>();
@@ -192,5 +195,36 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
   for (const o of plan.outputs)
     if (!ready.has(o.buffer) && !empty.has(o.buffer))
       problems.push(`the output ${o.name} is never stored`);
+  return [...problems, ...sharingProblems(plan)];
+}
+
+/** Told from what each dispatch would find in memory, not from lifetimes as the planner sees them. */
+function sharingProblems(plan: ExecPlan): string[] {
+  const problems: string[] = [];
+  const byId = new Map(plan.buffers.map((b) => [b.id, b]));
+  for (const b of plan.buffers)
+    if (b.place !== undefined && b.role !== 'intermediate')
+      problems.push(`${b.id}, which is no intermediate, shares memory`);
+  const results = new Set(plan.outputs.map((o) => o.buffer));
+  /** By place: the buffer whose contents lie there. */
+  const holds = new Map<number, string>();
+  for (const d of plan.dispatches) {
+    const bound = new Map<number, string>();
+    for (const { buffer, access } of d.bindings) {
+      const place = byId.get(buffer)?.place;
+      if (place === undefined) continue;
+      if (results.has(buffer)) problems.push(`the output in ${buffer} shares memory`);
+      const other = bound.get(place);
+      if (other !== undefined && other !== buffer)
+        problems.push(`${d.kernel} is given ${other} and ${buffer} in one place`);
+      bound.set(place, buffer);
+      if (access === 'read' && holds.get(place) !== buffer)
+        problems.push(`${d.kernel} reads ${buffer} where ${holds.get(place) ?? 'nothing'} lies`);
+    }
+    for (const { buffer, access } of d.bindings) {
+      const place = byId.get(buffer)?.place;
+      if (access === 'read_write' && place !== undefined) holds.set(place, buffer);
+    }
+  }
   return problems;
 }

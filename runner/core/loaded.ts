@@ -21,9 +21,10 @@ export interface LoadedPlan {
   buffer(id: string): GPUBuffer;
 }
 
-/** The buffers of a job's plans, by slot. */
+/** The buffers of a job's plans, by slot, and those that intermediates take in turn. */
 export class JobMemory {
   private readonly slots = new Map<string, GPUBuffer>();
+  private readonly arena: { readonly bytes: number; readonly buffer: GPUBuffer }[] = [];
   private readonly uniforms: GPUBuffer[] = [];
 
   constructor(
@@ -46,7 +47,9 @@ export class JobMemory {
     const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
     const byId = new Map<string, GPUBuffer>();
     const fresh = new Map<string, BufferSpec>();
+    const places = await this.places(plan);
     for (const spec of plan.buffers) {
+      if (spec.place !== undefined) continue;
       const slot = slotOf(spec, this.values, name);
       if (!this.slots.has(slot) && !fresh.has(slot)) fresh.set(slot, spec);
     }
@@ -56,6 +59,11 @@ export class JobMemory {
       if (b) this.slots.set(slot, b);
     });
     for (const spec of plan.buffers) {
+      const shared = spec.place === undefined ? undefined : places.get(spec.place);
+      if (shared) {
+        byId.set(spec.id, shared);
+        continue;
+      }
       const slot = slotOf(spec, this.values, name);
       const own = this.slots.get(slot);
       if (!own) throw new Error(`the buffer ${spec.id} was not made`);
@@ -81,8 +89,38 @@ export class JobMemory {
     return { plan, dispatches, buffer };
   }
 
+  /** A buffer for each place of the plan: what earlier plans of the job left, where large enough. */
+  private async places(plan: ExecPlan): Promise<Map<number, GPUBuffer>> {
+    const largest = new Map<number, BufferSpec>();
+    for (const spec of plan.buffers) {
+      if (spec.place === undefined) continue;
+      const most = largest.get(spec.place);
+      if (!most || spec.bytes > most.bytes) largest.set(spec.place, spec);
+    }
+    const bySize = [...largest].sort(([, a], [, b]) => b.bytes - a.bytes);
+    const left = [...this.arena].sort((a, b) => a.bytes - b.bytes);
+    const out = new Map<number, GPUBuffer>();
+    const fresh: [number, BufferSpec][] = [];
+    for (const [place, spec] of bySize) {
+      const at = left.findIndex((a) => a.bytes >= spec.bytes);
+      const [found] = at < 0 ? [] : left.splice(at, 1);
+      if (found) out.set(place, found.buffer);
+      else fresh.push([place, spec]);
+    }
+    const made = await this.pool.takeAll(fresh.map(([, spec]) => spec));
+    fresh.forEach(([place, spec], i) => {
+      const buffer = made[i];
+      if (!buffer) throw new Error(`place ${place} was not made`);
+      this.arena.push({ bytes: spec.bytes, buffer });
+      out.set(place, buffer);
+    });
+    return out;
+  }
+
   release(): void {
     for (const b of this.slots.values()) this.pool.give(b);
+    for (const { buffer } of this.arena) this.pool.give(buffer);
+    this.arena.length = 0;
     for (const b of this.uniforms) b.destroy();
     this.slots.clear();
   }

@@ -5,6 +5,8 @@
  *
  * Vocabulary
  *  - *slot*: what a buffer of a plan stands for: its L1 value, or the buffer itself for scratch.
+ *  - *place*: what intermediates of a plan share that are never live together. Plans run in turn, so
+ *    the places of one serve the next too.
  *  - *poison*: a bit pattern written to every result before a run; found afterwards, it tells of
  *    elements that no kernel wrote.
  */
@@ -219,6 +221,30 @@ export function slotOf(spec: BufferSpec, values: ReadonlySet<string>, plan: stri
   return value === undefined || spec.role === 'scratch'
     ? `${plan}/${spec.id}`
     : `${value} ${spec.storage} ${spec.bytes}`;
+}
+
+/** By dispatch: the buffers that it is the first to write, and those that none after it writes. */
+export function writesByDispatch(
+  plan: ExecPlan,
+): { readonly first: readonly BufferSpec[]; readonly last: readonly BufferSpec[] }[] {
+  const byId = new Map(plan.buffers.map((b) => [b.id, b]));
+  const out = plan.dispatches.map(() => ({ first: [] as BufferSpec[], last: [] as BufferSpec[] }));
+  const started = new Set<string>();
+  const lastAt = new Map<string, number>();
+  plan.dispatches.forEach((d, i) => {
+    for (const { buffer, access } of d.bindings) {
+      if (access !== 'read_write') continue;
+      const spec = byId.get(buffer);
+      if (spec && !started.has(buffer)) out[i]?.first.push(spec);
+      started.add(buffer);
+      lastAt.set(buffer, i);
+    }
+  });
+  for (const [buffer, i] of lastAt) {
+    const spec = byId.get(buffer);
+    if (spec) out[i]?.last.push(spec);
+  }
+  return out;
 }
 
 /** The buffers that some dispatch writes, with the last kernel that does, in execution order. */

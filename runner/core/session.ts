@@ -13,7 +13,7 @@ import { Device, type Host, type Watch } from './device';
 import { fail, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
 import { measure, type Contestant } from './measure';
-import { BufferPool, checkSizes, writtenBuffers } from './memory';
+import { BufferPool, checkSizes, writesByDispatch } from './memory';
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
 import { toStorage } from './storage';
@@ -118,9 +118,8 @@ export class Session {
       const fused = await load('fused');
       const stored = { unfused: [] as StoredResult[], fused: [] as StoredResult[] };
       for (const c of [unfused, fused]) {
-        await this.runOnce(c.loaded, c.which, watch, signal);
-        if (options.verify !== false)
-          stored[c.which] = await this.readAll(c.loaded, c.which, watch, signal);
+        const results = options.verify === false ? undefined : stored[c.which];
+        await this.runOnce(c.loaded, c.which, watch, signal, results);
       }
       const budget = {
         iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
@@ -190,22 +189,22 @@ export class Session {
     }
   }
 
-  /** Poisons every result, then runs kernel by kernel, so that what hangs or fails is known by name. */
+  /**
+   * Runs kernel by kernel, so that what hangs or fails is known by name. Each result is poisoned before
+   * the kernel that first writes it and read back, where `results` are asked for, after the last that
+   * does: in between its memory is its own, before and afterwards it may be another's.
+   */
   private async runOnce(
     loaded: LoadedPlan,
     stage: 'fused' | 'unfused',
     watch: Watch,
     signal: CancelSignal,
+    results?: StoredResult[],
   ): Promise<void> {
     const { device } = this;
     const { queue } = device.gpu;
     const total = loaded.dispatches.length;
-    await device.scoped(undefined, () => {
-      const encoder = device.gpu.createCommandEncoder();
-      for (const { spec } of writtenBuffers(loaded.plan))
-        if (!spec.data) this.pool.poison(encoder, loaded.buffer(spec.id), spec);
-      queue.submit([encoder.finish()]);
-    });
+    const writes = writesByDispatch(loaded.plan);
     for (const [i, d] of loaded.dispatches.entries()) {
       throwIfCancelled(signal);
       const { kernel } = d.spec;
@@ -214,31 +213,24 @@ export class Session {
       watch.progress({ stage, done: i, total, kernel });
       await device.scoped(kernel, () => {
         const encoder = device.gpu.createCommandEncoder();
+        for (const spec of writes[i]?.first ?? [])
+          if (!spec.data) this.pool.poison(encoder, loaded.buffer(spec.id), spec);
         const pass = encoder.beginComputePass();
         encodeDispatch(pass, d);
         pass.end();
         queue.submit([encoder.finish()]);
       });
       await device.guard(queue.onSubmittedWorkDone());
+      for (const spec of results ? (writes[i]?.last ?? []) : []) {
+        if (spec.role === 'scratch') continue;
+        throwIfCancelled(signal);
+        watch.working(kernel, EXPECTED_FIRST_MS);
+        const data = await this.pool.read(loaded.buffer(spec.id), spec);
+        results?.push({ kernel, spec, data });
+      }
     }
+    if (results) watch.progress({ stage, done: total, total });
     device.current = undefined;
-  }
-
-  private async readAll(
-    loaded: LoadedPlan,
-    stage: 'fused' | 'unfused',
-    watch: Watch,
-    signal: CancelSignal,
-  ): Promise<StoredResult[]> {
-    const out: StoredResult[] = [];
-    const written = writtenBuffers(loaded.plan).filter((w) => w.spec.role !== 'scratch');
-    for (const { spec, kernel } of written) {
-      throwIfCancelled(signal);
-      watch.working(kernel, EXPECTED_FIRST_MS);
-      out.push({ kernel, spec, data: await this.pool.read(loaded.buffer(spec.id), spec) });
-    }
-    watch.progress({ stage, done: loaded.dispatches.length, total: loaded.dispatches.length });
-    return out;
   }
 
   private clockNotes(clock: Clock, notes: string[]): void {

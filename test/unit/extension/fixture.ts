@@ -143,7 +143,14 @@ export function result(more: Partial<CompileResult> = {}): CompileResult {
     node('relu', 'c', ['b'], 4, { id: 'c#relu' }),
     node('softmax', 'y', ['c'], 5),
   ];
-  const plan = { bytesRead: 1, bytesWritten: 1, flops: 1, peakBytes: 1 };
+  const plan = {
+    bytesRead: 1,
+    bytesWritten: 1,
+    flops: 1,
+    peakBytes: 1,
+    intermediateBytes: 0,
+    arenaBytes: 0,
+  };
   return {
     file: 'graph.fuse',
     format: 'fuse',

@@ -288,6 +288,8 @@ function plan(kernels: readonly KernelView[]): PlanView {
     bytesWritten: sum((k) => k.bytesWritten),
     flops: sum((k) => k.flops),
     estimatedUs: sum((k) => k.estimatedUs),
+    intermediateBytes: 0,
+    arenaBytes: 0,
     peakBytes: kernels.reduce((most, k) => Math.max(most, k.bytesRead + k.bytesWritten), 0),
   };
 }

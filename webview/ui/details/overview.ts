@@ -52,6 +52,13 @@ export function overview(context: DetailsContext): HTMLElement {
             `${formatUs(before.estimatedUs)} → ${formatUs(after.estimatedUs)}`,
           ),
       tile('Peak memory', formatBytes(after.peakBytes), `${formatBytes(before.peakBytes)} before`),
+      before.intermediateBytes > 0
+        ? tile(
+            'Between kernels',
+            formatBytesChange(before.arenaBytes, after.arenaBytes),
+            `${formatBytes(before.intermediateBytes)} → ${formatBytes(after.intermediateBytes)} if no buffers were shared`,
+          )
+        : undefined,
       profile && !current
         ? tile('Measured, stale', formatFactor(profile.speedup), 'before the last edit', true)
         : undefined,
