@@ -97,6 +97,8 @@ export interface KernelCounts {
   readonly sharedAccesses: number;
   readonly barriers: number;
   readonly threads: number;
+  readonly workgroups: number;
+  readonly dispatches: number;
 }
 
 export interface PlanView {

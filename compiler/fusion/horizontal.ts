@@ -83,6 +83,7 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
       return `row ${number}`;
     }
     case 'horizontal':
+    case 'split':
       return undefined;
   }
 }

@@ -150,7 +150,15 @@ function horizontal(
     kind: 'horizontal',
     parts: parts.flatMap((p) => {
       const schedule = scheduleOf(p);
-      return schedule.kind === 'horizontal' ? schedule.parts : [{ spec: p.spec, schedule }];
+      switch (schedule.kind) {
+        case 'horizontal':
+          return schedule.parts;
+        case 'loop':
+        case 'row':
+          return [{ spec: p.spec, schedule }];
+        case 'split':
+          throw new Error('a kernel of two dispatches on a shared grid');
+      }
     }),
   };
 }
@@ -199,7 +207,7 @@ export class CodeCache {
   code(k: PlanKernel): readonly KernelIr[] {
     const known = this.built.get(k.id);
     if (known) return known;
-    const code = [buildKernel(k.id, k.spec, k.ownSchedule(), this.f16)];
+    const code = buildKernel(k.id, k.spec, k.ownSchedule(), this.f16);
     this.built.set(k.id, code);
     return code;
   }
@@ -395,6 +403,8 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
       };
     case 'horizontal':
       return { parts: s.parts.length, workgroup: invocationsOf(s) };
+    case 'split':
+      return { ...paramsOf(s.parts[0].schedule), split: s.shares };
     case 'loop': {
       const { workgroup, tile } = s.params;
       return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
@@ -406,6 +416,7 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
 function invocationsOf(s: Schedule): number {
   switch (s.kind) {
     case 'horizontal':
+    case 'split':
       return s.parts[0] ? invocationsOf(s.parts[0].schedule) : 1;
     case 'row':
       return s.params.threads * s.params.rows;
@@ -420,6 +431,8 @@ function gridOf(program: Program, s: Schedule): number {
   switch (s.kind) {
     case 'horizontal':
       return s.parts.reduce((n, part) => n + gridOf(program, part.schedule), 0);
+    case 'split':
+      return gridOf(program, s.parts[0].schedule);
     case 'row':
       return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
     case 'loop': {
@@ -488,7 +501,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     flops: f.flops,
     estimatedUs: time.us,
     bound: time.bound,
-    dispatches: 1,
+    dispatches: f.dispatches,
     savedBytes: fused ? Math.max(0, aloneBytes - f.bytesRead - f.bytesWritten) : 0,
     savedLaunches: fused ? alone.length - 1 : 0,
     estimatedUnfusedUs: fused ? aloneUs : time.us,
@@ -501,6 +514,8 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       sharedAccesses: f.sharedAccesses,
       barriers: f.barriers,
       threads: f.threads,
+      workgroups: f.workgroups,
+      dispatches: f.dispatches,
     },
   };
 }

@@ -82,6 +82,8 @@ export function makeExecPlan(
   const dispatches: DispatchSpec[] = [];
   for (const k of kernels) {
     for (const ir of k.code) {
+      for (const v of ir.scratch ?? [])
+        if (!buffers.has(v.id)) buffers.set(v.id, bufferSpec(v, dims, f16, 'scratch'));
       for (const b of ir.buffers) use(b.value);
       const count = I.evaluate(ir.workgroups, (s) => dims.get(s));
       // Nothing to compute: every result is empty.

@@ -23,6 +23,8 @@ export interface Features {
   readonly sharedAccesses: number;
   readonly barriers: number;
   readonly threads: number;
+  readonly workgroups: number;
+  readonly dispatches: number;
   readonly bytesRead: number;
   readonly bytesWritten: number;
   readonly bytesOf: ReadonlyMap<ValueId, number>;
@@ -79,7 +81,8 @@ export function countFeatures(
   const { program } = group;
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
-  const threads = at(ir.workgroups) * invocations;
+  const workgroups = at(ir.workgroups);
+  const threads = workgroups * invocations;
   const c = {
     flops: 0,
     work: 0,
@@ -253,6 +256,8 @@ export function countFeatures(
     sharedAccesses: c.shared,
     barriers: c.barriers,
     threads,
+    workgroups,
+    dispatches: 1,
     bytesRead,
     bytesWritten,
     bytesOf,

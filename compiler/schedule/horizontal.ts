@@ -166,6 +166,8 @@ export function joinFeatures(program: Program, f16: boolean, parts: readonly Fea
     sharedAccesses: sum((p) => p.sharedAccesses),
     barriers: sum((p) => p.barriers),
     threads: slowest > 0 ? Math.max(1, Math.min(threads, Math.round(work / slowest))) : threads,
+    workgroups: sum((p) => p.workgroups),
+    dispatches: 1,
     bytesRead: all - written,
     bytesWritten: written,
     bytesOf,

@@ -11,6 +11,7 @@
  *  - *part*: one of several independent bodies of a kernel, run by a range of its workgroups.
  */
 import type { Storage } from '../graph/dtype';
+import type { Value } from '../ir/compute';
 import type { BinaryFn, UnaryFn, ValueId } from '../ir/expr';
 import { type IndexExpr, printIndex } from '../ir/indexExpr';
 
@@ -132,6 +133,8 @@ export interface KernelIr {
   /** Workgroups in all: folded over x and y by the host; the kernel sees one flat number. */
   readonly workgroups: IndexExpr;
   readonly body: readonly Stmt[];
+  /** Buffers that only this kernel's dispatches use: no values of the program. */
+  readonly scratch?: readonly Value[];
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -31,6 +31,14 @@ export function overrideSchedule(
         ok: false,
         reason: 'it is one of several small kernels on one grid, which has no parameters',
       };
+    // The settings are those of the first dispatch, which has nearly all of the work.
+    case 'split': {
+      const [first, second] = schedule.parts;
+      const r = overrideSchedule(first.schedule, set, limits);
+      if (!r.ok || (r.schedule.kind !== 'loop' && r.schedule.kind !== 'row')) return r;
+      const parts = [{ ...first, schedule: r.schedule }, second] as const;
+      return { ok: true, schedule: { ...schedule, parts } };
+    }
     case 'loop': {
       const r = applySettings('loop', LOOP_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
@@ -54,6 +62,8 @@ export function scheduleParameters(
       const extents = schedule.plan.space.map((d) => boundElements(program, [d]));
       return parametersOf(LOOP_SPACE, schedule.params, extents, most);
     }
+    case 'split':
+      return scheduleParameters(schedule.parts[0].spec.program, schedule.parts[0].schedule, limits);
     // Each part is as it would be alone.
     case 'horizontal':
       return [];

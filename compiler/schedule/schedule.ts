@@ -7,7 +7,7 @@
  * says is what the code generator does.
  */
 import type { Verdict } from '../fusion/verdicts';
-import type { Compute } from '../ir/compute';
+import type { Compute, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
@@ -21,6 +21,7 @@ import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from '
 import { place, type Placement } from './placement';
 import { Screen } from './screen';
 import { buildRow, type RowParams, rowVectorsToCache } from './row';
+import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { contractionTile, linearTile } from './tiles';
 
 export type Schedule =
@@ -31,11 +32,19 @@ export type Schedule =
       readonly contraction: boolean;
     }
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
-  | { readonly kind: 'horizontal'; readonly parts: readonly SchedulePart[] };
+  | { readonly kind: 'horizontal'; readonly parts: readonly SchedulePart[] }
+  | {
+      readonly kind: 'split';
+      /** Per result of the reduction. */
+      readonly shares: number;
+      /** The dispatches, in order. */
+      readonly parts: readonly [SchedulePart, SchedulePart];
+      readonly scratch: readonly Value[];
+    };
 
 export interface SchedulePart {
   readonly spec: GroupSpec;
-  readonly schedule: Exclude<Schedule, { kind: 'horizontal' }>;
+  readonly schedule: Schedule & { kind: 'loop' | 'row' };
 }
 
 export interface Scheduled {
@@ -53,19 +62,27 @@ export function kernelTimeUs(
   f: Features,
   d: DeviceProfile,
 ): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
-  const memoryUs = (f.bytesRead + f.bytesWritten) / d.bytesPerUs;
-  const use = Math.min(1, Math.max(f.threads, 1) / d.saturatingThreads);
+  // A CPU gives a core to a workgroup, a GPU its units to invocations.
+  const abreast = d.software ? Math.min(f.threads, CPU_LANES * f.workgroups) : f.threads;
+  const use = Math.min(1, Math.max(abreast, 1) / d.saturatingThreads);
+  // A quarter of a GPU's invocations keep its memory busy; a CPU's cores each have their share.
+  const reach = d.software ? use : Math.min(1, 4 * use);
+  const memoryUs = (f.bytesRead + f.bytesWritten) / (d.bytesPerUs * Math.max(reach, 1e-3));
   const work = f.work + f.sharedAccesses * d.sharedAccessWork + f.barriers * d.barrierWork;
   const computeUs = work / (d.flopsPerUs * Math.max(use, 1e-4));
   const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
-  const us = d.launchUs + body;
+  const launches = d.launchUs * f.dispatches;
+  const us = launches + body;
   return {
     us,
     memoryUs,
     computeUs,
-    bound: body < d.launchUs ? 'launch' : memoryUs >= computeUs ? 'memory' : 'compute',
+    bound: body < launches ? 'launch' : memoryUs >= computeUs ? 'memory' : 'compute',
   };
 }
+
+/** Elements that a CPU's vectors hold. */
+export const CPU_LANES = 4;
 
 /** A reduction whose operands are each shared by many of its results: matmul, convolution. */
 export function isContraction(c: Compute): boolean {
@@ -176,6 +193,8 @@ export function scheduleGroup(
   group: GroupSpec,
   options: ScheduleOptions,
   screened = false,
+  /** One dispatch and no more. */
+  whole = false,
 ): ScheduleResult {
   const screen = screened ? new Screen(group) : undefined;
   if (screen && screen.buffers > options.device.limits.maxStorageBuffersPerShaderStage)
@@ -246,7 +265,10 @@ export function scheduleGroup(
   }
   let best: Scheduled | undefined;
   for (const c of candidates) if (!best || c.cost < best.cost) best = c;
-  if (best) return { ok: true, value: best };
+  if (best) {
+    const inTwo = whole ? undefined : splitSchedule(group, options);
+    return { ok: true, value: inTwo && inTwo.cost < WORTH_SPLITTING * best.cost ? inTwo : best };
+  }
   if (verdicts.length === 0 && !screened) {
     verdicts.push({
       code: 'MAP_NOT_COMPOSABLE',
@@ -258,6 +280,37 @@ export function scheduleGroup(
     });
   }
   return { ok: false, verdicts };
+}
+
+/** Two dispatches must be this much cheaper than one: there is more that can go wrong with them. */
+const WORTH_SPLITTING = 0.8;
+
+function splitSchedule(group: GroupSpec, options: ScheduleOptions): Scheduled | undefined {
+  const wanted = partsWanted(group, options.device);
+  const groups = wanted === undefined ? undefined : splitGroups(group, wanted);
+  if (!groups) return undefined;
+  const dispatch = (spec: GroupSpec): { part: SchedulePart; features: Features } | undefined => {
+    const r = scheduleGroup(spec, options, true, true);
+    if (!r.ok) return undefined;
+    const { schedule, features } = r.value;
+    if (schedule.kind !== 'loop' && schedule.kind !== 'row') return undefined;
+    return { part: { spec, schedule }, features };
+  };
+  const first = dispatch(groups.first);
+  const second = first && dispatch(groups.second);
+  if (!first || !second) return undefined;
+  const features = sequenceFeatures(first.features, second.features, groups.scratch);
+  const us = [first, second].reduce((t, p) => t + kernelTimeUs(p.features, options.device).us, 0);
+  return {
+    schedule: {
+      kind: 'split',
+      shares: groups.parts,
+      parts: [first.part, second.part],
+      scratch: groups.scratch,
+    },
+    features,
+    cost: Math.round(us * 1e6),
+  };
 }
 
 /**
@@ -275,10 +328,20 @@ export function priceSchedule(
     const { ir, builder } = buildOne('k', part, draft);
     return countFeatures(part.spec, ir, builder, options.f16);
   };
-  const features =
-    schedule.kind === 'horizontal'
-      ? joinFeatures(group.program, options.f16, schedule.parts.map(count))
-      : count({ spec: group, schedule });
+  const counted = (): Features => {
+    switch (schedule.kind) {
+      case 'horizontal':
+        return joinFeatures(group.program, options.f16, schedule.parts.map(count));
+      case 'split': {
+        const [first, second] = schedule.parts;
+        return sequenceFeatures(count(first), count(second), schedule.scratch);
+      }
+      case 'loop':
+      case 'row':
+        return count({ spec: group, schedule });
+    }
+  };
+  const features = counted();
   const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
   const verdicts = limitVerdicts(features, options.device, nodes);
   if (verdicts.length > 0) return { ok: false, verdicts };
@@ -357,7 +420,12 @@ function rowParams(
   );
   if (options.device.software && cached.length === 0) {
     // Barriers are dear on a CPU: one invocation a row while there are rows enough for its lanes.
-    if (rows >= 64 || length <= 64) return { threads: 1, rows: 64, block: 1, unrolled: 0, cached };
+    if (rows >= 2 * CPU_LANES || length <= 64) {
+      // Workgroups enough for the cores, of whole vectors.
+      let together = 64;
+      while (together > CPU_LANES && rows < 4 * together) together /= 2;
+      return { threads: 1, rows: together, block: 1, unrolled: 0, cached };
+    }
     return { threads: 64, rows: 1, block: 1, unrolled: 0, cached };
   }
   // A reduction inside the row keeps as many invocations busy as it has results.
@@ -476,15 +544,33 @@ function repeatVerdicts(group: GroupSpec, f: Features, nodes: readonly string[])
   ];
 }
 
-/** Builds the final code of a scheduled group: tiles and vectors included. */
+/** Builds the final code of a scheduled group: tiles and vectors included. One kernel per dispatch. */
 export function buildKernel(
   name: string,
   group: GroupSpec,
   schedule: Schedule,
   f16: boolean,
+): KernelIr[] {
+  switch (schedule.kind) {
+    case 'loop':
+    case 'row':
+      return [finalCode(name, { spec: group, schedule }, f16)];
+    case 'split':
+      return schedule.parts.map((p) => ({
+        ...finalCode(name, p, f16),
+        scratch: schedule.scratch,
+      }));
+    case 'horizontal':
+      return [onOneGrid(name, group, schedule.parts, f16)];
+  }
+}
+
+function onOneGrid(
+  name: string,
+  group: GroupSpec,
+  parts: readonly SchedulePart[],
+  f16: boolean,
 ): KernelIr {
-  if (schedule.kind !== 'horizontal') return finalCode(name, { spec: group, schedule }, f16);
-  const { parts } = schedule;
   const built = parts.map((p) => finalCode(name, p, f16));
   // A buffer has one width for all parts: that of vectors only where each of them that uses it can.
   const scalar = new Set<ValueId>();

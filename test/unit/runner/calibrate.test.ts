@@ -167,7 +167,14 @@ describe('calibration', () => {
       bytesRead: bytes,
       bytesWritten: bytes / 2,
       flops: work,
-      counts: { work, sharedAccesses: work / 50, barriers: work / 1000, threads },
+      counts: {
+        work,
+        sharedAccesses: work / 50,
+        barriers: work / 1000,
+        threads,
+        workgroups: threads / 64,
+        dispatches: 1,
+      },
     }));
     const measurements = (disturb: (i: number) => number): Measurements => ({
       launchUs: TRUE.launchUs,
