@@ -4,6 +4,7 @@
  * With `--json` standard output holds the JSON alone. A reader that goes away (`| head`) ends the
  * program quietly.
  */
+import { once } from 'node:events';
 import { type Paint, painter, wantsColours } from './format/colour';
 
 export interface Terminal {
@@ -12,6 +13,8 @@ export interface Terminal {
   readonly paintError: Paint;
   /** One or more lines to standard output. */
   print(text: string): void;
+  /** The same in pieces, as fast as the reader takes them. */
+  printPieces(pieces: Iterable<string>): Promise<void>;
   /** One or more lines to standard error. */
   note(text: string): void;
   /** A line that the next one replaces; nothing where standard error is no terminal. */
@@ -36,6 +39,13 @@ export function processTerminal(): Terminal {
     print(text) {
       clear();
       process.stdout.write(`${text}\n`);
+    },
+    async printPieces(pieces) {
+      clear();
+      for (const piece of pieces) {
+        if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
+      }
+      process.stdout.write('\n');
     },
     note(text) {
       clear();

@@ -28,7 +28,6 @@ import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuse } from './import/fuse';
 import { importOnnx } from './import/onnx';
-import { decodeUtf8 } from './import/utf8';
 import type { Compilation, CompileOptions, CompileSource } from './index';
 import type { Program } from './ir/compute';
 import type { ValueId } from './ir/expr';
@@ -111,9 +110,11 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   }));
   const expectations = checkExpectations(graph, after, decisions);
   diagnostics.push(...expectations.diagnostics);
+  const nodeById =
+    plans.fused.impossible.length === 0 ? undefined : new Map(graph.nodes.map((n) => [n.id, n]));
   for (const i of plans.fused.impossible) {
     const nodes = nodesOf(program, i.members);
-    const node = graph.nodes.find((n) => n.id === nodes[0]);
+    const node = nodes[0] === undefined ? undefined : nodeById?.get(nodes[0]);
     diagnostics.push(
       error(
         'NO_KERNEL',
@@ -194,7 +195,7 @@ function contextOf(device: CompileResult['device'], program: Program): string {
 function importSource(source: CompileSource): ImportResult {
   const file = source.file.toLowerCase();
   if (file.endsWith('.onnx')) return importOnnx(source.bytes, source.file, source.sideFile);
-  return importFuse(decodeUtf8(source.bytes), source.file);
+  return importFuse(source.bytes, source.file);
 }
 
 function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {
@@ -261,14 +262,14 @@ function storageDiagnostics(program: Program, f16: boolean): Diagnostic[] {
   return out;
 }
 
+/** The tensors that values stand for; a value that isn't here is a tensor by its own name. */
 function tensorsByValue(graph: Graph, lowered: Lowered): Map<ValueId, TensorId> {
   const out = new Map<ValueId, TensorId>();
   for (const t of graph.tensors.keys()) {
     const v = lowered.base.get(t);
     // The first tensor, in the file's order, that the value stands for: views of it come later.
-    if (v !== undefined && !out.has(v)) out.set(v, t);
+    if (v !== undefined && !graph.tensors.has(v) && !out.has(v)) out.set(v, t);
   }
-  for (const t of graph.tensors.keys()) out.set(t, t);
   for (const o of graph.outputs) out.set(`${o.tensor}.out`, o.tensor);
   return out;
 }
@@ -306,8 +307,9 @@ function nodeViews(
     for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
   const flops = new Map<NodeId, number>();
   for (const k of unfused.kernels) {
-    const nodes = nodesOf(lowered.program, k.members);
-    const n = nodes[0];
+    let n: NodeId | undefined;
+    for (let i = 0; i < k.members.length && n === undefined; i++)
+      n = lowered.program.computes[k.members[i] ?? -1]?.origin[0];
     if (n !== undefined) flops.set(n, (flops.get(n) ?? 0) + k.scheduled.features.flops);
   }
   const classes = new Map<NodeId, NodeView['indexClass']>();

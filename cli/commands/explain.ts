@@ -10,8 +10,8 @@ import {
 import { dimsOf } from '../args';
 import { deviceOf } from '../device';
 import { explainText } from '../format/explainText';
+import { jsonPieces } from '../format/json';
 import { compileModel, loadModel, unknownDim } from '../load';
-import { jsonText } from '../terminal';
 import {
   type Command,
   type Context,
@@ -60,19 +60,17 @@ async function run(context: Context): Promise<ExitCode> {
   const problem = unknownDim(dims.dims, compilation);
   if (problem !== undefined) return usageFault(context, problem);
   const { result } = compilation;
-  terminal.print(
-    args.switches.has('json')
-      ? jsonText(
-          args.switches.has('steps')
-            ? { ...explainJson(result), steps: compilation.steps() }
-            : explainJson(result),
-        )
-      : explainText(result, {
-          paint: terminal.paint,
-          all: args.switches.has('all'),
-          steps: args.switches.has('steps') ? compilation.steps() : [],
-        }),
-  );
+  const steps = args.switches.has('steps') ? compilation.steps() : undefined;
+  if (args.switches.has('json'))
+    await terminal.printPieces(jsonPieces({ ...explainJson(result), ...(steps ? { steps } : {}) }));
+  else
+    terminal.print(
+      explainText(result, {
+        paint: terminal.paint,
+        all: args.switches.has('all'),
+        steps: steps ?? [],
+      }),
+    );
   return hasErrors(compilation) || result.expectations.some((e) => !e.held)
     ? EXIT.fault
     : EXIT.held;

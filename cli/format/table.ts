@@ -21,8 +21,12 @@ export function table(rows: readonly (readonly string[])[], align: readonly Alig
   );
 }
 
+/** Most text is of these characters alone, each a cell wide. */
+const PRINTABLE = /^[ -~]*$/;
+
 /** Cells that a terminal uses: two for wide East Asian characters and emoji, none for marks. */
 export function displayWidth(text: string): number {
+  if (PRINTABLE.test(text)) return text.length;
   let width = 0;
   for (const ch of stripColours(text)) {
     const c = ch.codePointAt(0) ?? 0;
@@ -56,6 +60,7 @@ function isWide(c: number): boolean {
 /** At most `width` cells, with `…` where something was cut. */
 export function shorten(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
+  if (PRINTABLE.test(text)) return `${text.slice(0, Math.max(0, width - 1))}…`;
   let out = '';
   for (const ch of text) {
     if (displayWidth(out + ch) > width - 1) break;

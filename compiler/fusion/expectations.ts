@@ -12,6 +12,7 @@ export function checkExpectations(
 ): { views: ExpectationView[]; diagnostics: Diagnostic[] } {
   const views: ExpectationView[] = [];
   const diagnostics: Diagnostic[] = [];
+  if (!graph.directives.some((d) => d.kind === 'expect')) return { views, diagnostics };
   const producer = new Map<TensorId, NodeId>();
   for (const n of graph.nodes) for (const r of n.results) producer.set(r, n.id);
   const kernelsOf = (t: TensorId): string[] => {
@@ -56,9 +57,8 @@ export function checkExpectations(
         break;
       }
       case 'pattern': {
-        const patterns = plan.kernels
-          .filter((k) => kernelsOf(e.value).includes(k.id))
-          .map((k) => k.pattern);
+        const within = new Set(kernelsOf(e.value));
+        const patterns = plan.kernels.filter((k) => within.has(k.id)).map((k) => k.pattern);
         held = patterns.some((p) => p === e.pattern);
         actual =
           patterns.length > 0

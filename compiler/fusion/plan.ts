@@ -450,11 +450,15 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   const { program, device } = ctx;
   const f = k.scheduled.features;
   const time = kernelTimeUs(f, device);
-  const tensors = (values: Iterable<ValueId>): TensorId[] => [
-    ...new Set([...values].map((v) => ctx.tensorOf.get(v) ?? v)),
-  ];
-  const outputs = new Set(k.spec.outputs);
-  const inputs = [...f.bytesOf.keys()].filter((v) => !outputs.has(v));
+  const { outputs } = k.spec;
+  const stored = outputs.length > 4 ? new Set(outputs) : undefined;
+  const inputs: ValueId[] = [];
+  for (const v of f.bytesOf.keys())
+    if (stored ? !stored.has(v) : !outputs.includes(v)) inputs.push(v);
+  const tensors = (values: readonly ValueId[]): TensorId[] => {
+    const list = values.map((v) => ctx.tensorOf.get(v) ?? v);
+    return list.length < 2 ? list : [...new Set(list)];
+  };
   const nodes = nodesOf(program, k.members);
   let alone: PlanKernel[] = [];
   if (unfused) {

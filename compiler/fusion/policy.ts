@@ -27,37 +27,24 @@ export class Policy {
   private readonly cuts: Cut[] = [];
   private readonly recompute = new Set<NodeId>();
   private readonly producer = new Map<TensorId, NodeId>();
-  private readonly nameOf = new Map<NodeId, string>();
 
   constructor(
-    graph: Graph,
+    private readonly graph: Graph,
     private readonly program: Program,
     base: ReadonlyMap<TensorId, ValueId>,
     opaque: ReadonlyMap<NodeId, string> = new Map(),
   ) {
-    for (const n of graph.nodes) {
-      for (const r of n.results) this.producer.set(r, n.id);
-      const result = n.results[0] === undefined ? undefined : graph.tensors.get(n.results[0])?.name;
-      this.nameOf.set(n.id, n.name || result || n.sourceOp);
-    }
-    const readers = new Map<TensorId, NodeId[]>();
-    for (const n of graph.nodes) {
-      for (const o of n.operands) {
-        if (o === undefined) continue;
-        const list = readers.get(o);
-        if (list) list.push(n.id);
-        else readers.set(o, [n.id]);
-      }
-    }
     for (const o of program.outputs) this.keep.add(o.value);
     // An op without a lowering reads from memory, whatever it is.
-    for (const n of graph.nodes) {
+    for (const n of opaque.size === 0 ? [] : graph.nodes) {
       if (!opaque.has(n.id)) continue;
       for (const o of n.operands) {
         const v = o === undefined ? undefined : base.get(o);
         if (v !== undefined) this.keep.add(v);
       }
     }
+    if (graph.directives.length === 0) return;
+    for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
     for (const d of graph.directives) {
       switch (d.kind) {
         case 'materialize': {
@@ -78,7 +65,6 @@ export class Policy {
             nodes: this.between(
               d.values.flatMap((v) => this.producer.get(v) ?? []),
               graph,
-              readers,
             ),
           });
           break;
@@ -102,11 +88,8 @@ export class Policy {
    * The nodes and those on the ways between them, in the graph's order: a kernel that holds both ends
    * of a way holds the way. So `fuse n, y` with `y = relu(n @ w)` takes the product along.
    */
-  private between(
-    nodes: readonly NodeId[],
-    graph: Graph,
-    readers: ReadonlyMap<TensorId, readonly NodeId[]>,
-  ): NodeId[] {
+  private between(nodes: readonly NodeId[], graph: Graph): NodeId[] {
+    const readers = this.readersOf(graph);
     const byId = new Map(graph.nodes.map((n) => [n.id, n]));
     const reached = (next: (id: NodeId) => readonly NodeId[]): Set<NodeId> => {
       const seen = new Set(nodes);
@@ -128,6 +111,34 @@ export class Policy {
       ),
     );
     return graph.nodes.flatMap(({ id }) => (below.has(id) && above.has(id) ? [id] : []));
+  }
+
+  private readers: ReadonlyMap<TensorId, readonly NodeId[]> | undefined;
+  private readersOf(graph: Graph): ReadonlyMap<TensorId, readonly NodeId[]> {
+    if (this.readers) return this.readers;
+    const readers = new Map<TensorId, NodeId[]>();
+    for (const n of graph.nodes) {
+      for (const o of n.operands) {
+        if (o === undefined) continue;
+        const list = readers.get(o);
+        if (list) list.push(n.id);
+        else readers.set(o, [n.id]);
+      }
+    }
+    this.readers = readers;
+    return readers;
+  }
+
+  private named: ReadonlyMap<NodeId, string> | undefined;
+  /** What people call the nodes; only reasons against fusions ask. */
+  private get nameOf(): ReadonlyMap<NodeId, string> {
+    return (this.named ??= new Map(
+      this.graph.nodes.map((n) => {
+        const [result] = n.results;
+        const tensor = result === undefined ? undefined : this.graph.tensors.get(result)?.name;
+        return [n.id, n.name || tensor || n.sourceOp];
+      }),
+    ));
   }
 
   names(nodes: readonly NodeId[]): string {

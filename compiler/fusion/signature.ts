@@ -40,8 +40,9 @@ export class Signatures {
   private originStamp: Int32Array;
   private originPlace: Int32Array;
   private stamp = 0;
-  /** The key in the making. */
-  private readonly units: number[] = [];
+  /** The key in the making: UTF-16 units, and how many there are. */
+  private units = new Uint16Array(1024);
+  private length = 0;
 
   constructor(
     readonly program: Program,
@@ -138,41 +139,49 @@ export class Signatures {
     for (const m of members) this.of(m);
     this.begin();
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
-    const { units } = this;
-    units.length = 0;
-    const put = (c: number): void => {
-      // A unit over the range marks two that follow.
-      if (c >= 0xffff) units.push(0xffff, c >>> 16);
-      units.push(c & 0xffff);
-    };
+    this.length = 0;
     let values = 0;
     let origins = 0;
     for (let i = 0; i < members.length; i++) {
       const s = this.of(members[i] ?? 0);
-      put(s.id);
-      put(s.loads.length);
-      put(s.origin.length);
+      this.put(s.id);
+      this.put(s.loads.length);
+      this.put(s.origin.length);
       for (const v of s.loads) {
         if (valueStamp[v] !== stamp) {
           valueStamp[v] = stamp;
           valuePlace[v] = values++;
         }
-        put(valuePlace[v] ?? 0);
+        this.put(valuePlace[v] ?? 0);
       }
       if (valueStamp[s.value] !== stamp) {
         valueStamp[s.value] = stamp;
         valuePlace[s.value] = values++;
       }
-      put((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
+      this.put((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
       for (const o of s.origin) {
         if (originStamp[o] !== stamp) {
           originStamp[o] = stamp;
           originPlace[o] = origins++;
         }
-        put(originPlace[o] ?? 0);
+        this.put(originPlace[o] ?? 0);
       }
     }
-    return textOf(units);
+    return textOf(this.units.subarray(0, this.length));
+  }
+
+  private put(c: number): void {
+    if (this.length + 3 > this.units.length) {
+      const more = new Uint16Array(2 * this.units.length);
+      more.set(this.units);
+      this.units = more;
+    }
+    if (c >= 0xffff) {
+      // A unit over the range marks two that follow.
+      this.units[this.length++] = 0xffff;
+      this.units[this.length++] = c >>> 16;
+    }
+    this.units[this.length++] = c & 0xffff;
   }
 
   /** Values of a group in the order of its numbering. */
@@ -209,11 +218,16 @@ export class Signatures {
 }
 
 /** UTF-16 units as a string: a key that maps find quickly. */
-function textOf(units: readonly number[]): string {
-  if (units.length <= CHUNK) return String.fromCharCode(...units);
+function textOf(units: Uint16Array): string {
   let text = '';
-  for (let i = 0; i < units.length; i += CHUNK)
-    text += String.fromCharCode(...units.slice(i, i + CHUNK));
+  for (let i = 0; i < units.length; i += CHUNK) {
+    const part: unknown = Reflect.apply(
+      String.fromCharCode,
+      undefined,
+      units.subarray(i, i + CHUNK),
+    );
+    if (typeof part === 'string') text += part;
+  }
   return text;
 }
 

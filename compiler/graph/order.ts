@@ -8,10 +8,16 @@ export function topologicalOrder(graph: Graph): {
   readonly cyclic: readonly Node[];
 } {
   const producer = new Map<TensorId, number>();
-  graph.nodes.forEach((n, i) => n.results.forEach((r) => producer.set(r, i)));
+  graph.nodes.forEach((n, i) => {
+    for (const r of n.results) producer.set(r, i);
+  });
+  // Most files are in order.
+  const early = (o: TensorId | undefined, i: number): boolean =>
+    o !== undefined && (producer.get(o) ?? -1) >= i;
+  if (!graph.nodes.some((n, i) => n.operands.some((o) => early(o, i))))
+    return { order: graph.nodes, cyclic: [] };
   const waits = new Array<number>(graph.nodes.length).fill(0);
   const users: number[][] = graph.nodes.map(() => []);
-  let sorted = true;
   graph.nodes.forEach((n, i) => {
     for (const p of new Set(
       n.operands.map((o) => (o === undefined ? undefined : producer.get(o))),
@@ -19,10 +25,8 @@ export function topologicalOrder(graph: Graph): {
       if (p === undefined) continue;
       waits[i] = (waits[i] ?? 0) + 1;
       users[p]?.push(i);
-      if (p >= i) sorted = false;
     }
   });
-  if (sorted) return { order: graph.nodes, cyclic: [] };
   // Kahn's algorithm with a heap of file positions.
   const heap: number[] = [];
   waits.forEach((w, i) => {

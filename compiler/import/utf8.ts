@@ -8,7 +8,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
   for (let i = 0; i < bytes.length;) {
     const end = asciiEnd(bytes, i);
     if (end > i) {
-      text += String.fromCharCode(...bytes.subarray(i, end));
+      text += ascii(bytes.subarray(i, end));
       i = end;
       if (text.length > 4096) {
         parts.push(text);
@@ -39,6 +39,23 @@ export function decodeUtf8(bytes: Uint8Array): string {
     }
   }
   return parts.length === 0 ? text : parts.join('') + text;
+}
+
+function ascii(bytes: Uint8Array): string {
+  // Spread arguments would be copied one by one, which takes most of the time of a large file.
+  const text: unknown = Reflect.apply(String.fromCharCode, undefined, bytes);
+  return typeof text === 'string' ? text : '';
+}
+
+/** Whether the text has more than `most` UTF-16 units, told without decoding it; sure when it says so. */
+export function isLonger(bytes: Uint8Array, most: number): boolean {
+  if (bytes.length <= most) return false;
+  let units = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    // Every byte that doesn't go on with a character begins one, or stands for U+FFFD.
+    if (((bytes[i] ?? 0) & 0xc0) !== 0x80 && ++units > most) return true;
+  }
+  return false;
 }
 
 /** The end of the run of ASCII that starts at `i`, a few thousand bytes on at most. */

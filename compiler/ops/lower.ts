@@ -320,7 +320,9 @@ class Lowering implements Definitions {
   private bindOutputs(): ProgramOutput[] {
     const out: ProgramOutput[] = [];
     const producer = new Map<TensorId, Node>();
-    for (const n of this.graph.nodes) for (const r of n.results) producer.set(r, n);
+    const given = new Set(this.graph.outputs.map((o) => o.tensor));
+    for (const n of this.graph.nodes)
+      for (const r of n.results) if (given.has(r)) producer.set(r, n);
     for (const o of this.graph.outputs) {
       const h = this.handles.get(o.tensor);
       if (!h) continue;
@@ -367,7 +369,7 @@ class Lowering implements Definitions {
     const needed = new Set<ValueId>();
     const stack: ValueId[] = outputs.map((o) => o.value);
     // What an opaque op reads is needed too: it must be there for people to see.
-    for (const n of this.neededNodes()) {
+    for (const n of this.unsupported.size === 0 ? [] : this.neededNodes()) {
       if (this.kinds.get(n.id) === 'opaque') stack.push(...this.storedOperands(n));
     }
     while (stack.length > 0) {
@@ -375,7 +377,7 @@ class Lowering implements Definitions {
       if (v === undefined || needed.has(v)) continue;
       needed.add(v);
       const c = this.computeOf.get(v);
-      if (c) for (const r of loadsOf(c.body)) stack.push(r);
+      if (c) visitLoads(c.body, (l) => stack.push(l.value));
     }
     const computes = this.computes.filter((c) => needed.has(c.value));
     const alive = new Set<NodeId>();
@@ -489,13 +491,6 @@ export function elementsOf(shape: readonly Dim[]): number | undefined {
     n *= c;
   }
   return n;
-}
-
-/** The values that an expression loads, with those inside dynamic indices. */
-export function loadsOf(e: Expr): Set<ValueId> {
-  const out = new Set<ValueId>();
-  visitLoads(e, (l) => out.add(l.value));
-  return out;
 }
 
 function describe(n: Node): string {

@@ -5,7 +5,11 @@ import type { StartWorker } from './port';
 
 export function threadStarter(script: string): StartWorker {
   return ({ message: receive, ended }) => {
-    const worker = new Worker(script, { name: 'fusion-lens-compiler' });
+    const worker = new Worker(script, {
+      name: 'fusion-lens-compiler',
+      // A compilation's parts live until its end: with little room they would be copied over and over.
+      resourceLimits: { maxYoungGenerationSizeMb: 128 },
+    });
     let over = false;
     const end = (reason: string) => {
       if (over) return;

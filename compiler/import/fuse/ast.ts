@@ -165,7 +165,9 @@ export function definedNames(s: Statement): readonly Named[] {
     case 'param':
       return s.names;
     case 'assign':
-      return s.targets.filter((t) => t.name !== '_');
+      return s.targets.some((t) => t.name === '_')
+        ? s.targets.filter((t) => t.name !== '_')
+        : s.targets;
     case 'output':
     case 'expect':
     case 'materialize':

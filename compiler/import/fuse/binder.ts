@@ -10,6 +10,7 @@ import type { TensorId, TensorType } from '../../graph/graph';
 import { num, constOf, sym, type Dim } from '../../ir/indexExpr';
 import { fuseFormsByName, fuseNames } from '../../ops/index';
 import {
+  definedNames,
   OPERATOR_OPS,
   type BinaryOperator,
   type Expression,
@@ -21,7 +22,7 @@ import {
 import { bindCall, chooseForm, type BoundArgument, type CallHost } from './calls';
 import { Constants } from './constants';
 import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
-import type { Guess } from './declarations';
+import { guessDeclarations, type Guesses } from './declarations';
 import { nearest, replaceFix } from './suggest';
 import {
   asDim,
@@ -64,16 +65,27 @@ export class Binder implements CallHost {
 
   constructor(
     private readonly diagnostics: Diagnostic[],
-    /** Where each name is first defined in the file, wherever that is. */
-    private readonly anywhere: ReadonlyMap<string, SourceRange>,
-    /** Types for names that nothing declares, as far as their uses tell. */
-    private readonly guesses: ReadonlyMap<string, Guess>,
+    private readonly statements: readonly Statement[],
   ) {
     this.constants = new Constants(this.graph.tensors, (d) => this.report(d));
   }
 
   report(diagnostic: Diagnostic): void {
     this.diagnostics.push(diagnostic);
+  }
+
+  // What only faults ask for is found when the first one does.
+
+  private places: ReadonlyMap<string, SourceRange> | undefined;
+  /** Where each name is first defined in the file, wherever that is. */
+  private get anywhere(): ReadonlyMap<string, SourceRange> {
+    return (this.places ??= definitionPlaces(this.statements));
+  }
+
+  private guessed: Guesses | undefined;
+  /** Types for names that nothing declares, as far as their uses tell. */
+  get guesses(): Guesses {
+    return (this.guessed ??= guessDeclarations(this.statements));
   }
 
   // -- Statements -------------------------------------------------------------------------------
@@ -279,13 +291,16 @@ export class Binder implements CallHost {
   }
 
   private bindAssignment(targets: readonly Named[], e: Expression): void {
-    const named = targets.filter((t) => t.name !== '_');
-    const first = named[0] ?? targets[0];
+    const ids = targets.map((t) => (t.name === '_' ? '_' : this.claim(t)));
+    const at = targets.findIndex((t) => t.name !== '_');
+    const first = targets[Math.max(0, at)];
     if (!first) return;
-    const ids = new Map(named.map((t) => [t, this.claim(t)] as const));
-    this.base = ids.get(first) ?? this.claim(first);
+    this.base = ids[at] ?? this.claim(first);
     const destination = {
-      targets: targets.map((t) => ({ name: ids.get(t) ?? '_', range: t.range })),
+      targets: targets.map((t, i) => {
+        const name = ids[i] ?? '_';
+        return name === t.name ? t : { name, range: t.range };
+      }),
     };
     const v = this.evaluate(e, destination);
     const values: readonly Value[] =
@@ -364,7 +379,7 @@ export class Binder implements CallHost {
           { subject: name },
         ),
       );
-      const guess = this.guesses.get(name);
+      const guess = this.guesses.names.get(name);
       if (guess) {
         const type = { dtype: 'f32' as const, shape: guess.sizes.map((s) => this.guessedDim(s)) };
         this.graph.tensors.set(name, { id: name, name, type, role: guess.role, range });
@@ -438,9 +453,9 @@ export class Binder implements CallHost {
   private evaluateChain(e: Expression & { kind: 'chain' }, to?: Destination): Value {
     let left = this.evaluate(e.first);
     let range = e.first.range;
-    for (const [i, link] of e.rest.entries()) {
+    const last = e.rest[e.rest.length - 1];
+    for (const link of e.rest) {
       const right = this.evaluate(link.right);
-      const last = i === e.rest.length - 1;
       if (isKnown(left) && isKnown(right)) {
         const folded = fold(link.operator, left, right);
         if ('fault' in folded) {
@@ -457,7 +472,7 @@ export class Binder implements CallHost {
           link.operator,
           link.site,
           args,
-          last ? to : undefined,
+          link === last ? to : undefined,
         );
       }
       range = { start: range.start, end: link.right.range.end };
@@ -534,6 +549,15 @@ export class Binder implements CallHost {
   tensor(v: Value, range: SourceRange): TensorId | undefined {
     return this.constants.tensor(v, this.base, range);
   }
+}
+
+/** Where each name is defined first. */
+function definitionPlaces(statements: readonly Statement[]): Map<string, SourceRange> {
+  const places = new Map<string, SourceRange>();
+  for (const s of statements) {
+    for (const n of definedNames(s)) if (!places.has(n.name)) places.set(n.name, n.range);
+  }
+  return places;
 }
 
 /** Numbers, sizes and what else has no tensor in it: arithmetic happens at compile time. */

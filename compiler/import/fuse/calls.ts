@@ -46,13 +46,22 @@ export function chooseForm(
   forms: readonly FormChoice[],
   args: readonly BoundArgument[],
 ): FormChoice | undefined {
-  const call: FuseCall = {
+  let call: FuseCall | undefined;
+  for (const choice of forms) {
+    if (!choice.form.matches) return choice;
+    call ??= callOf(args);
+    if (choice.form.matches(call)) return choice;
+  }
+  return forms[0];
+}
+
+function callOf(args: readonly BoundArgument[]): FuseCall {
+  return {
     positional: args.filter((a) => !a.name).map((a) => argumentKind(a.value)),
     named: Object.fromEntries(
       args.flatMap((a) => (a.name ? [[a.name.name, argumentKind(a.value)] as const] : [])),
     ),
   };
-  return forms.find(({ form }) => form.matches?.(call) ?? true) ?? forms[0];
 }
 
 /** `layer_norm(x, weight?, bias?, axis=-1, eps=0.00001)`. */
@@ -108,7 +117,9 @@ export function bindCall(
   let ok = true;
   for (const p of form.params) {
     const placed = given.get(p.name);
-    const values = placed?.filter((a) => a.value.kind !== 'none');
+    const values = placed?.some((a) => a.value.kind === 'none')
+      ? placed.filter((a) => a.value.kind !== 'none')
+      : placed;
     if (!values || values.length === 0) {
       if (!p.optional && p.default === undefined) {
         const message = `${site.callee} needs ${p.name}: ${signature(form, site.callee)}.`;

@@ -24,30 +24,36 @@ export function isKeyword(word: string): boolean {
 /** Cuts the tokens into statements; line ends and `;` between them are dropped, and empty ones left out. */
 export function statementsOf(tokens: readonly Token[]): Token[][] {
   const out: Token[][] = [];
-  let current: Token[] = [];
   const open: string[] = [];
-  const finish = (): void => {
-    if (current.length > 0) out.push(current);
-    current = [];
+  // The statement at hand: where it starts, its last token, and whether line ends stand inside it.
+  let start = 0;
+  let last: Token | undefined;
+  let folded = false;
+  const finish = (end: number): void => {
+    if (last) {
+      const part = tokens.slice(start, end);
+      out.push(folded ? part.filter((t) => t.kind !== 'newline') : part);
+    }
+    last = undefined;
+    folded = false;
     open.length = 0;
   };
-  for (const [i, t] of tokens.entries()) {
-    if (t.kind === 'end') finish();
+  for (let i = 0; i < tokens.length; i++) {
+    const t = tokens[i];
+    if (!t || t.kind === 'end') finish(i);
     else if (t.kind === 'newline') {
-      const first = current[0];
-      if (!first) continue;
-      if (
-        open.length === 0 ||
-        startsStatement(tokens, i + 1, first, current[current.length - 1], open.at(-1))
-      )
-        finish();
-    } else if (t.kind === 'punctuation' && t.text === ';' && open.at(-1) !== '{') finish();
+      const first = tokens[start];
+      if (!last || !first) continue;
+      if (open.length === 0 || startsStatement(tokens, i + 1, first, last, open.at(-1))) finish(i);
+      else folded = true;
+    } else if (t.kind === 'punctuation' && t.text === ';' && open.at(-1) !== '{') finish(i);
     else {
       if (t.kind === 'punctuation') {
         if (OPEN.has(t.text)) open.push(t.text);
         else if (CLOSE.has(t.text)) open.pop();
       }
-      current.push(t);
+      if (!last) start = i;
+      last = t;
     }
   }
   return out;
@@ -91,7 +97,7 @@ function startsStatement(
 
 export class Cursor {
   private at = 0;
-  private readonly ordinals = new Map<string, number>();
+  private ordinals: Map<string, number> | undefined;
   /** After the first syntax fault of a statement no others are reported: they'd be its echoes. */
   failed = false;
 
@@ -149,6 +155,7 @@ export class Cursor {
 
   /** Counts ops of one spelling within the statement. */
   ordinal(spelling: string): number {
+    this.ordinals ??= new Map();
     const n = this.ordinals.get(spelling) ?? 0;
     this.ordinals.set(spelling, n + 1);
     return n;

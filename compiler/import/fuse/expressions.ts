@@ -70,7 +70,7 @@ export function parseExpression(c: Cursor): Expression {
 function parseChain(c: Cursor, lowest: number, depth: number): Expression {
   const start = c.peek();
   let first = parseUnary(c, depth);
-  let rest: ChainLink[] = [];
+  let rest: ChainLink[] | undefined;
   let level = 0;
   for (;;) {
     const t = c.peek();
@@ -83,16 +83,18 @@ function parseChain(c: Cursor, lowest: number, depth: number): Expression {
       );
       break;
     }
-    if (rest.length > 0 && here !== level) {
+    if (rest && here !== level) {
       first = { kind: 'chain', first, rest, range: c.rangeFrom(start) };
-      rest = [];
+      rest = undefined;
     }
     level = here;
     c.next();
     const site = operatorSite(c, t.text, t);
-    rest.push({ operator: t.text, site, right: parseChain(c, here + 1, depth) });
+    const link = { operator: t.text, site, right: parseChain(c, here + 1, depth) };
+    if (rest) rest.push(link);
+    else rest = [link];
   }
-  return rest.length > 0 ? { kind: 'chain', first, rest, range: c.rangeFrom(start) } : first;
+  return rest ? { kind: 'chain', first, rest, range: c.rangeFrom(start) } : first;
 }
 
 function operatorSite(c: Cursor, operator: BinaryOperator, t: Token): OpSite {
@@ -162,7 +164,7 @@ function parsePrimary(c: Cursor, depth: number): Expression {
 }
 
 function numberOf(c: Cursor, t: Token): Expression {
-  const text = t.text.replaceAll('_', '');
+  const text = t.text.includes('_') ? t.text.replaceAll('_', '') : t.text;
   const value = Number(text);
   const whole = /^(0[xX][0-9a-fA-F]+|\d+)$/.test(text);
   const range = tokenRange(t);
@@ -283,7 +285,7 @@ function parseCall(c: Cursor, parts: readonly Token[], last: Token, depth: numbe
   }
   return {
     kind: 'call',
-    callee: parts.map((p) => p.text).join('.'),
+    callee: parts.length === 1 ? last.text : parts.map((p) => p.text).join('.'),
     site,
     ...(receiver ? { receiver } : {}),
     args,

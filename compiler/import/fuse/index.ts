@@ -8,14 +8,13 @@ import {
   type Diagnostic,
   type QuickFix,
   type SourcePosition,
-  type SourceRange,
 } from '../../diagnostics';
 import type { Graph, ImportResult } from '../../graph/graph';
-import { definedNames, type Statement, type SyntaxTree } from './ast';
+import type { Statement, SyntaxTree } from './ast';
 import { Binder, DEFAULT_SIZE, type Definition } from './binder';
-import { guessDeclarations, type Guesses } from './declarations';
+import type { Guesses } from './declarations';
 import { DirectiveBinder } from './directiveBinder';
-import { parseFuse } from './parser';
+import { parseFuse, parseFuseBytes } from './parser';
 
 export { definedNames } from './ast';
 export { parseFuse } from './parser';
@@ -25,15 +24,17 @@ export { scanFuse, type FuseScan, type ScannedOp } from './scan';
 const MOST_DIAGNOSTICS = 300;
 const LONGEST_MESSAGE = 400;
 
-export function importFuse(source: string, fileName: string): ImportResult {
-  return bindFuse(parseFuse(source), fileName);
+/** `source` is the text, or the file's bytes. */
+export function importFuse(source: string | Uint8Array, fileName: string): ImportResult {
+  return bindFuse(
+    typeof source === 'string' ? parseFuse(source) : parseFuseBytes(source),
+    fileName,
+  );
 }
 
 export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
   const diagnostics: Diagnostic[] = [...tree.diagnostics];
-  const anywhere = definitionPlaces(tree.statements);
-  const guesses = guessDeclarations(tree.statements);
-  const binder = new Binder(diagnostics, anywhere, guesses.names);
+  const binder = new Binder(diagnostics, tree.statements);
   for (const s of tree.statements) binder.bind(s);
   const directives = new DirectiveBinder(binder);
   for (const s of tree.statements) directives.bind(s);
@@ -41,7 +42,8 @@ export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
   const explicit = tree.statements.some((s) => s.kind === 'output');
   if (!explicit) addImplicitOutputs(binder, directives, tree.statements, diagnostics);
   reportUnused(binder, diagnostics);
-  offerDeclarations(diagnostics, binder, guesses, tree.statements);
+  if (binder.undeclared.size > 0)
+    offerDeclarations(diagnostics, binder, binder.guesses, tree.statements);
 
   const graph: Graph = {
     format: 'fuse',
@@ -54,15 +56,6 @@ export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
     directives: directives.directives,
   };
   return { graph, diagnostics: arranged(diagnostics) };
-}
-
-/** Where each name is defined first. */
-function definitionPlaces(statements: readonly Statement[]): Map<string, SourceRange> {
-  const places = new Map<string, SourceRange>();
-  for (const s of statements) {
-    for (const n of definedNames(s)) if (!places.has(n.name)) places.set(n.name, n.range);
-  }
-  return places;
 }
 
 /** Without an output line every value that nothing uses is an output. */
@@ -139,7 +132,7 @@ function offerDeclarations(
 ): void {
   // After the declarations that are there: their dims may size the new ones.
   const first = statements.find(({ kind }) => !DECLARATIONS.has(kind)) ?? statements[0];
-  if (!first || binder.undeclared.size === 0) return;
+  if (!first) return;
   const at = { line: first.range.start.line, column: 0 };
   const open = [...binder.undeclared.keys()].slice(0, 50);
   const all = declarationText(open, guesses, binder);

@@ -62,6 +62,47 @@ for (const p of PUNCTUATION) {
   BY_FIRST.set(first, [...(BY_FIRST.get(first) ?? []), p]);
 }
 
+/** ASCII characters by what they can be part of: most of any file is told by its characters' codes. */
+const LETTER = 1;
+const DIGIT = 2;
+const CLASS = new Uint8Array(128);
+for (let c = 0; c < 128; c++) {
+  if (/[A-Za-z_]/.test(String.fromCharCode(c))) CLASS[c] = LETTER;
+  else if (/[0-9]/.test(String.fromCharCode(c))) CLASS[c] = DIGIT;
+}
+
+/** The end of the ASCII name that starts at `i`, or `i` where the patterns must tell. */
+function asciiName(text: string, i: number): number {
+  if (CLASS[text.charCodeAt(i)] !== LETTER) return i;
+  let end = i + 1;
+  for (; end < text.length; end++) {
+    const c = text.charCodeAt(end);
+    // It may go on with letters or marks of other scripts.
+    if (c >= 128) return i;
+    if (CLASS[c] === 0) break;
+  }
+  return end;
+}
+
+/** The end of the plain number (`64`, `0.5`) that starts at `i`, or `i` where the pattern must tell. */
+function plainNumber(text: string, i: number): number {
+  const digits = (from: number): number => {
+    let end = from;
+    while (CLASS[text.charCodeAt(end)] === DIGIT) end++;
+    return end;
+  };
+  let end = digits(i);
+  if (end === i) return i;
+  if (text.charCodeAt(end) === POINT) {
+    const fraction = digits(end + 1);
+    if (fraction === end + 1) return i;
+    end = fraction;
+  }
+  // Hexadecimal, an exponent, separated digits, or a fault.
+  return CLASS[text.charCodeAt(end)] === LETTER ? i : end;
+}
+const POINT = 0x2e;
+
 /** What people paste from papers and word processors, and what it means here. */
 const LOOKALIKES = new Map<string, string>([
   ['×', '*'],
@@ -94,15 +135,15 @@ const ESCAPES = new Map([
 export const MOST_FAULTS = 10_000;
 
 export function tokenRange(t: Token): SourceRange {
-  return {
-    start: { line: t.line, column: t.column },
-    end: { line: t.line, column: t.column + (t.end - t.start) },
-  };
+  return rangeBetween(t, t);
 }
 
 /** From the first token's start to the last one's end. */
 export function rangeBetween(first: Token, last: Token): SourceRange {
-  return { start: tokenRange(first).start, end: tokenRange(last).end };
+  return {
+    start: { line: first.line, column: first.column },
+    end: { line: last.line, column: last.column + (last.end - last.start) },
+  };
 }
 
 export function lex(source: string): Lexed {
@@ -158,6 +199,10 @@ export function lex(source: string): Lexed {
       lineStart = i;
     } else if (ch === '"' || ch === "'") {
       push('string', start, string(ch));
+    } else if ((i = asciiName(text, start)) > start) {
+      push('name', start, text.slice(start, i));
+    } else if ((i = plainNumber(text, start)) > start) {
+      push('number', start, text.slice(start, i));
     } else {
       const name = match(NAME, text, i);
       if (name !== undefined) {

@@ -4,6 +4,7 @@
  * aren't reported as well.
  */
 import { error, type Diagnostic } from '../../diagnostics';
+import { decodeUtf8, isLonger } from '../utf8';
 import {
   KEYWORDS,
   type Expression,
@@ -37,16 +38,23 @@ const FOREIGN = new Map([
 /** A text beyond this is no model that someone wrote, and its tokens would fill the memory. */
 const LONGEST_SOURCE = 16 * 2 ** 20;
 
+function tooLong(): SyntaxTree {
+  const start = { line: 0, column: 0 };
+  const range = { start, end: start };
+  const message = `The file is too long to be read: it has over ${LONGEST_SOURCE / 2 ** 20} Mi characters.`;
+  return {
+    statements: [{ kind: 'faulty', range, text: '' }],
+    diagnostics: [error('FILE_TOO_LONG', message, range)],
+  };
+}
+
+/** The file's bytes (UTF-8): what is too long isn't even decoded. */
+export function parseFuseBytes(bytes: Uint8Array): SyntaxTree {
+  return isLonger(bytes, LONGEST_SOURCE) ? tooLong() : parseFuse(decodeUtf8(bytes));
+}
+
 export function parseFuse(source: string): SyntaxTree {
-  if (source.length > LONGEST_SOURCE) {
-    const start = { line: 0, column: 0 };
-    const range = { start, end: start };
-    const message = `The file is too long to be read: it has over ${LONGEST_SOURCE / 2 ** 20} Mi characters.`;
-    return {
-      statements: [{ kind: 'faulty', range, text: '' }],
-      diagnostics: [error('FILE_TOO_LONG', message, range)],
-    };
-  }
+  if (source.length > LONGEST_SOURCE) return tooLong();
   const { tokens, text, diagnostics } = lex(source);
   const statements: Statement[] = [];
   for (const part of statementsOf(tokens)) {

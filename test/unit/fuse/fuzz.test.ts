@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { importFuse, scanFuse } from '../../../compiler/import/fuse';
 import { callHelpAt, suggestionsAt } from '../../../compiler/import/fuse/completion';
 import { outlineFuse, referencesOf } from '../../../compiler/import/fuse/outline';
-import { decodeUtf8 } from '../../../compiler/import/utf8';
+import { decodeUtf8, isLonger } from '../../../compiler/import/utf8';
 import { lowerGraph } from '../../../compiler/ops/lower';
 
 /** A small deterministic generator, so that a failure can be repeated. */
@@ -113,6 +113,23 @@ describe('fuse: damaged files', () => {
     assert.ok(codes('@$!?\n'.repeat(1_000_000)).includes('UNEXPECTED_CHARACTER'));
     assert.ok(codes('@\n'.repeat(1_000_000)).includes('EXPECTED_STATEMENT'));
     assert.ok(process.cpuUsage().user - started < 10e6, 'most of them isn’t read');
+  });
+
+  it('are refused by their bytes, without being decoded, where they are too long', () => {
+    const codes = (bytes: Uint8Array): string[] =>
+      importFuse(bytes, 'long.fuse').diagnostics.map((d) => d.code);
+    // Whatever the bytes are: names, parts of characters, no text at all.
+    for (const fill of [0x61, 0xc3, 0x00])
+      assert.deepEqual(codes(new Uint8Array(17 * 2 ** 20).fill(fill)), ['FILE_TOO_LONG']);
+    // Three bytes a character: long, but no longer than a file may be.
+    const wide = new TextEncoder().encode('# 変数\n');
+    const bytes = new Uint8Array(20 * 2 ** 20);
+    for (let i = 0; i + wide.length <= bytes.length; i += wide.length) bytes.set(wide, i);
+    assert.equal(isLonger(bytes, 16 * 2 ** 20), false);
+    assert.equal(isLonger(bytes, 8 * 2 ** 20), true);
+    const whole = decodeUtf8(bytes.subarray(0, 800)).length;
+    assert.equal(isLonger(bytes.subarray(0, 800), whole - 1), true);
+    assert.equal(isLonger(bytes.subarray(0, 800), whole), false);
   });
 
   it('are answered: text of every width in UTF-8, broken and whole', () => {
