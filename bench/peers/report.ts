@@ -170,7 +170,7 @@ function pageSection(run: Run): string[] {
   return [
     `## ${escaped(run.adapter)}${run.software ? ': a software adapter' : ''}`,
     '',
-    ...headLines(run).map((l) => `${escaped(l)}  `),
+    ...headLines(run).map((l) => `- ${escaped(l)}`),
     '',
     `| ${head.join(' | ')} |`,
     `| --- | ${head
@@ -187,21 +187,22 @@ function pageSection(run: Run): string[] {
 
 /** The page; `licences` names the packages compared with. */
 export function performancePage(runs: readonly Run[], licences: readonly string[]): string {
-  const command = runs[0]?.command ?? 'npm run bench -- --peers --write';
   return `${[
     '# Performance',
     '',
     '<!-- Written by the command below: not to be edited by hand. -->',
     '',
-    'What our kernels cost beside what one could run instead, on one adapter under Node with Dawn. To measure it anew:',
+    'What our kernels cost beside what one could run instead, on one adapter under Node with Dawn. To measure it anew, with DIR a folder of ONNX models:',
     '',
     '```sh',
-    command,
+    'npm run bench -- --peers --models DIR --write',
     '```',
     '',
     'Each contestant has a process of its own and rests while another is timed; the rounds are interleaved. Inputs and outputs stay on the GPU; one timing is as many runs as fill 0.1 s, then a wait for the GPU. Every result was compared with the float64 reference before it was timed. A cell is the median of one run, half of the interquartile range, and in brackets the dispatches of one run. “Best peer to ours” is the quickest peer’s time over that of our fused plan, round by round: above 1, ours is quicker.',
     '',
     'The floor is hand-written WGSL: a copy of the input where a workload is bound by memory, else the quickest of several register-blocked matmuls. “Of the adapter” is how near our fused plan comes to the rate of that copy, or to that of multiply-adds in registers, whichever is nearer.',
+    '',
+    'Load is the number of threads that wanted a core. Where it is above the number of cores, others used the machine: then times are longer than on a machine of one’s own, and ratios nearer to 1 than the spread say nothing.',
     '',
     'The networks are “light” models: their weights are made by ConstantOfShape nodes, so all that counts is the time. Of the peers only onnxruntime-web reads ONNX files.',
     '',

@@ -227,7 +227,7 @@ describe('bench --peers: arithmetic', () => {
   it('writes a page with the machine, the reasons, the licences and the command', () => {
     const page = performancePage([run], ['jax-js 1 (MIT)']);
     for (const part of [
-      'npm run bench -- --peers --write',
+      'npm run bench -- --peers --models DIR --write',
       '## test adapter: a software adapter',
       'test machine (2 cores)',
       'SOFTWARE adapter',
