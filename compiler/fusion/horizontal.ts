@@ -76,11 +76,12 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
   switch (s.schedule.kind) {
     case 'loop':
       return `loop ${s.schedule.params.workgroup}`;
-    case 'row': {
+    case 'row':
+    case 'stream': {
       const structure = search.structure(group.id);
       const number = structures.get(structure) ?? structures.size;
       structures.set(structure, number);
-      return `row ${number}`;
+      return `${s.schedule.kind} ${number}`;
     }
     case 'horizontal':
     case 'split':

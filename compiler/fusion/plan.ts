@@ -24,6 +24,7 @@ import {
   type Schedule,
   type Scheduled,
 } from '../schedule/schedule';
+import { streamWorkgroups } from '../schedule/streamLayout';
 import { fnv, structuralHash } from './hash';
 import { type Group, union } from './grouping';
 import { joinPrices } from './horizontal';
@@ -155,6 +156,7 @@ function horizontal(
           return schedule.parts;
         case 'loop':
         case 'row':
+        case 'stream':
           return [{ spec: p.spec, schedule }];
         case 'split':
           throw new Error('a kernel of two dispatches on a shared grid');
@@ -405,6 +407,8 @@ function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
       return { parts: s.parts.length, workgroup: invocationsOf(s) };
     case 'split':
       return { ...paramsOf(s.parts[0].schedule), split: s.shares };
+    case 'stream':
+      return { threads: s.params.threads, rows: s.params.rows, tile: s.params.tile };
     case 'loop': {
       const { workgroup, tile } = s.params;
       return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
@@ -420,6 +424,8 @@ function invocationsOf(s: Schedule): number {
       return s.parts[0] ? invocationsOf(s.parts[0].schedule) : 1;
     case 'row':
       return s.params.threads * s.params.rows;
+    case 'stream':
+      return s.params.threads;
     case 'loop':
       return s.params.workgroup;
   }
@@ -435,6 +441,8 @@ function gridOf(program: Program, s: Schedule): number {
       return gridOf(program, s.parts[0].schedule);
     case 'row':
       return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
+    case 'stream':
+      return size(streamWorkgroups(s.plan, s.params));
     case 'loop': {
       const { tile, workgroup } = s.params;
       const threads =

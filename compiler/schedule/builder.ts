@@ -14,7 +14,7 @@ import type { Expr, IndexCond, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
 import { AccumulatingBuilder } from './accumulators';
-import { visitLoads } from './group';
+import { hasDyn, visitLoads } from './group';
 import type { KExpr, KType, Stmt } from './kernelIr';
 import { castTo, convert, ktype, lit, narrow } from './scalars';
 
@@ -37,6 +37,11 @@ export interface BuilderOptions {
   readonly draft?: boolean;
   /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors. */
   readonly unroll?: number;
+  /**
+   * Reductions inside branches are evaluated outside them, so that several points share their loops:
+   * for templates in which branches go apart within a tile, as under a mask.
+   */
+  readonly eager?: boolean;
 }
 
 export class Builder extends AccumulatingBuilder {
@@ -154,7 +159,7 @@ export class Builder extends AccumulatingBuilder {
   /** Evaluates, for all environments together, the loads that lead to reductions. */
   private prefetch(e: Expr, envs: readonly Env[]): void {
     const wanted: { value: ValueId; index: readonly IndexExpr[] }[] = [];
-    // Not into `when`: its branches are evaluated where they are taken.
+    // Not into `when`: its branches are evaluated where they are taken, unless all are to be.
     const walk = (x: Expr): void => {
       switch (x.op) {
         case 'load': {
@@ -175,9 +180,13 @@ export class Builder extends AccumulatingBuilder {
           walk(x.then);
           walk(x.else);
           return;
+        case 'when':
+          if (!this.options.eager) return;
+          if (!envs.every((env) => this.decided(x.conds, env) === false)) walk(x.then);
+          if (!envs.every((env) => this.decided(x.conds, env) === true)) walk(x.else);
+          return;
         case 'const':
         case 'index':
-        case 'when':
           return;
       }
     };
@@ -483,7 +492,25 @@ export class Builder extends AccumulatingBuilder {
     }
   }
 
-  /** Expression nodes, those of inlined members too; infinite with a reduction in it. */
+  /** An expression at several places at once: reductions in it share their loops. */
+  exprMany(e: Expr, envs: readonly Env[]): KExpr[] {
+    if (envs.length > 1) this.prefetch(e, envs);
+    return envs.map((env) => this.expr(e, env));
+  }
+
+  /** Whether the conditions are known to hold, or not to. */
+  private decided(conds: readonly IndexCond[], env: Env): boolean | undefined {
+    let all = true;
+    for (const c of conds) {
+      if (hasDyn([c.index, c.lo, c.hi])) return undefined;
+      const [i, lo, hi] = [this.subst(c.index, env), this.subst(c.lo, env), this.subst(c.hi, env)];
+      if (I.provablyLe(I.add(i, 1), lo) || I.provablyLe(hi, i)) return false;
+      all &&= I.provablyLe(lo, i) && I.provablyLe(I.add(i, 1), hi);
+    }
+    return all ? true : undefined;
+  }
+
+  /** Expression nodes, those of inlined members too; infinite with a reduction that is not to be evaluated in any case. */
   private cheap(e: Expr, depth = 0): number {
     if (depth > 8) return Infinity;
     switch (e.op) {
@@ -493,7 +520,8 @@ export class Builder extends AccumulatingBuilder {
       case 'load': {
         const m = this.members.get(e.value);
         if (!m) return 1;
-        return m.monoid ? Infinity : 1 + this.cheap(m.body, depth + 1);
+        if (m.monoid) return this.options.eager ? 1 : Infinity;
+        return 1 + this.cheap(m.body, depth + 1);
       }
       case 'unary':
       case 'cast':

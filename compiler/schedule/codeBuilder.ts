@@ -96,11 +96,11 @@ export abstract class CodeBuilder {
     return r;
   }
 
-  /** A counted loop; `f` gets the counter as an index expression. */
-  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void): void {
+  /** A counted loop; `f` gets the counter as an index expression. `end`: where it ends, if before its extent. */
+  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void, end?: KExpr): void {
     const name = this.fresh(hint);
     const v = I.loopVar(name, extent);
-    const to = this.index(extent);
+    const to = end ?? this.index(extent);
     const stmts: Stmt[] = [];
     this.varDepth.set(name, this.depth + 1);
     this.loopVars.push(v);

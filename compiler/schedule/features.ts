@@ -70,13 +70,16 @@ export function unaryWeight(fn: string): number {
 
 const LOAD_WEIGHT = 3;
 
-/** `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers. */
+/**
+ * `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers.
+ * `padding`: how many evaluations there are for each element because tiles are not all full.
+ */
 export function countFeatures(
   group: GroupSpec,
   ir: KernelIr,
   b: Builder,
   f16: boolean,
-  reuse = 1,
+  { reuse = 1, padding = 1 }: { readonly reuse?: number; readonly padding?: number } = {},
 ): Features {
   const { program } = group;
   const at = (e: IndexExpr): number => bound(program, e);
@@ -247,8 +250,8 @@ export function countFeatures(
     let elements = 1;
     for (const d of v.shape) elements *= Math.max(1, at(d));
     // The last workgroup's idle invocations don't count.
-    const factor = n / (Math.ceil(elements / invocations) * invocations);
-    if (factor > REPEAT_LIMIT) repeated.push({ value, factor: n / elements });
+    const factor = n / padding / (Math.ceil(elements / invocations) * invocations);
+    if (factor > REPEAT_LIMIT) repeated.push({ value, factor: n / padding / elements });
   }
   return {
     flops: c.flops,

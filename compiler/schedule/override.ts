@@ -14,6 +14,7 @@ import { applySettings, type KernelParameter, parametersOf, type Settings } from
 import { type Placement } from './placement';
 import { ROW_SPACE, type RowSizes } from './row';
 import type { Schedule } from './schedule';
+import { STREAM_SPACE } from './streamPlan';
 
 export type Overridden =
   | { readonly ok: true; readonly schedule: Schedule }
@@ -35,7 +36,7 @@ export function overrideSchedule(
     case 'split': {
       const [first, second] = schedule.parts;
       const r = overrideSchedule(first.schedule, set, limits);
-      if (!r.ok || (r.schedule.kind !== 'loop' && r.schedule.kind !== 'row')) return r;
+      if (!r.ok || r.schedule.kind === 'horizontal' || r.schedule.kind === 'split') return r;
       const parts = [{ ...first, schedule: r.schedule }, second] as const;
       return { ok: true, schedule: { ...schedule, parts } };
     }
@@ -46,6 +47,11 @@ export function overrideSchedule(
     case 'row': {
       const r = applySettings('row', ROW_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
+    }
+    case 'stream': {
+      const { plan, params } = schedule;
+      const r = applySettings('stream', STREAM_SPACE, { plan, params, limits }, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params.params } } : r;
     }
   }
 }
@@ -67,6 +73,10 @@ export function scheduleParameters(
     // Each part is as it would be alone.
     case 'horizontal':
       return [];
+    case 'stream': {
+      const { plan, params } = schedule;
+      return parametersOf(STREAM_SPACE, { plan, params, limits }, program, most);
+    }
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }

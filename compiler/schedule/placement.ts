@@ -229,6 +229,12 @@ function solve(
     });
   };
   for (const { index, of } of loads) {
+    for (const [name, whole] of composed(index, of.point)) {
+      const extent = parallel.get(name);
+      if (!extent || env.has(name) || !whole.targets.some(usesRow)) continue;
+      if (!I.same(I.product(whole.targets.map(spread)), extent)) continue;
+      env.set(name, own(whole.value));
+    }
     for (let i = 0; i < index.length; i++) {
       const source = index[i];
       const target = of.point[i];
@@ -240,8 +246,9 @@ function solve(
 
   function unify(source: IndexExpr, target: IndexExpr): PlacementFault['reason'] | undefined {
     const atom = single(source);
+    const part = digitOf(source);
+    if (part && env.has(part.name)) return undefined;
     if (atom?.kind === 'var') {
-      if (env.has(atom.name)) return undefined;
       if (reduce.has(atom.name)) return I.isConst(atom.extent, 1) ? undefined : 'reduces-over-rows';
       // A dim that is longer than what it reads (a pad, a concat) has rows that the anchor hasn't.
       if (!I.same(spread(target), atom.extent)) return 'not-row-wise';
@@ -251,7 +258,6 @@ function solve(
     const inner =
       atom && (atom.kind === 'floordiv' || atom.kind === 'mod') ? single(atom.a) : undefined;
     if (atom && inner?.kind === 'var' && (atom.kind === 'floordiv' || atom.kind === 'mod')) {
-      if (env.has(inner.name)) return undefined;
       if (reduce.has(inner.name)) return 'reduces-over-rows';
       const outer = I.exactDiv(inner.extent, atom.b);
       if (!outer || !I.same(spread(target), atom.kind === 'floordiv' ? outer : atom.b))
@@ -297,6 +303,62 @@ function solve(
     point.push(f.v);
   }
   return { compute: m, point, free: order(point, free) };
+}
+
+/** A part of a variable, as a reshape takes it apart: (x // step) % count; without count, all above step. */
+interface Digit {
+  readonly name: string;
+  readonly step: IndexExpr;
+  readonly count: IndexExpr | undefined;
+}
+
+function digitOf(e: IndexExpr): Digit | undefined {
+  const atom = single(e);
+  if (atom?.kind === 'var') return { name: atom.name, step: I.num(1), count: undefined };
+  if (atom?.kind !== 'floordiv' && atom?.kind !== 'mod') return undefined;
+  const inner = digitOf(atom.a);
+  if (!inner) return undefined;
+  if (atom.kind === 'mod') return inner.count ? undefined : { ...inner, count: atom.b };
+  const count = inner.count && I.exactDiv(inner.count, atom.b);
+  if (inner.count && !count) return undefined;
+  return { name: inner.name, step: I.mul(inner.step, atom.b), count };
+}
+
+/**
+ * Variables of which an index reads all digits, put together again from where the digits must be:
+ * rows joined with others by a reshape.
+ */
+function composed(
+  index: readonly IndexExpr[],
+  point: Point,
+): Map<string, { value: IndexExpr; targets: readonly IndexExpr[] }> {
+  const digits = new Map<string, { digit: Digit; target: IndexExpr }[]>();
+  index.forEach((e, i) => {
+    const digit = digitOf(e);
+    const target = point[i];
+    if (!digit || !target) return;
+    const list = digits.get(digit.name);
+    if (list) list.push({ digit, target });
+    else digits.set(digit.name, [{ digit, target }]);
+  });
+  const out = new Map<string, { value: IndexExpr; targets: readonly IndexExpr[] }>();
+  for (const [name, list] of digits) {
+    if (list.length < 2) continue;
+    let value: IndexExpr = I.num(0);
+    let step: IndexExpr | undefined = I.num(1);
+    const targets: IndexExpr[] = [];
+    while (step) {
+      const at: IndexExpr = step;
+      const next = list.find((d) => I.same(d.digit.step, at));
+      if (!next) break;
+      value = I.add(value, I.mul(next.target, at));
+      targets.push(next.target);
+      step = next.digit.count && I.mul(at, next.digit.count);
+    }
+    // The last digit has no end: nothing of the variable is left out.
+    if (!step && targets.length === list.length) out.set(name, { value, targets });
+  }
+  return out;
 }
 
 /** How many positions an index made of row and free variables takes: the product of their extents. */

@@ -22,6 +22,8 @@ import { place, type Placement } from './placement';
 import { Screen } from './screen';
 import { buildRow, type RowParams, rowVectorsToCache } from './row';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
+import { buildStream } from './stream';
+import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
 import { contractionTile, linearTile } from './tiles';
 
 export type Schedule =
@@ -32,6 +34,7 @@ export type Schedule =
       readonly contraction: boolean;
     }
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
+  | { readonly kind: 'stream'; readonly plan: StreamPlan; readonly params: StreamParams }
   | { readonly kind: 'horizontal'; readonly parts: readonly SchedulePart[] }
   | {
       readonly kind: 'split';
@@ -44,7 +47,7 @@ export type Schedule =
 
 export interface SchedulePart {
   readonly spec: GroupSpec;
-  readonly schedule: Schedule & { kind: 'loop' | 'row' };
+  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' };
 }
 
 export interface Scheduled {
@@ -196,6 +199,7 @@ export function scheduleGroup(
   /** One dispatch and no more. */
   whole = false,
 ): ScheduleResult {
+  const { program } = group;
   const screen = screened ? new Screen(group) : undefined;
   if (screen && screen.buffers > options.device.limits.maxStorageBuffersPerShaderStage)
     return { ok: false, verdicts: [] };
@@ -204,8 +208,13 @@ export function scheduleGroup(
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
   const builder: BuilderOptions = { f16: options.f16, draft: true };
-  const consider = (schedule: Schedule, ir: KernelIr, b: Builder, reuse: number): void => {
-    const features = countFeatures(group, ir, b, options.f16, reuse);
+  const consider = (
+    schedule: Schedule,
+    ir: KernelIr,
+    b: Builder,
+    tiling: { reuse?: number; padding?: number } = {},
+  ): void => {
+    const features = countFeatures(group, ir, b, options.f16, tiling);
     const bad = [
       ...repeatVerdicts(group, features, nodes),
       ...limitVerdicts(features, options.device, nodes),
@@ -250,17 +259,33 @@ export function scheduleGroup(
         unroll: UNROLL,
       },
     };
-    consider(schedule, built.ir, built.builder, tile?.reuse ?? 1);
+    consider(schedule, built.ir, built.builder, { reuse: tile?.reuse ?? 1 });
   }
   if (
     reductions.length > 0 &&
     !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)
   ) {
-    const r = rowSchedule(group, options);
-    if (r && 'code' in r) verdicts.push(r);
-    else if (r && !screen?.repeatsInRows(r.placement, new Set(r.params.cached))) {
-      const built = buildRow('k', group, r.placement, r.params, builder);
-      consider({ kind: 'row', ...r }, built.ir, built.builder, 1);
+    const placement = placeRows(group);
+    if (placement) {
+      const params = rowParams(group, placement, options);
+      const open = symbolicRow(group, placement, params);
+      if (open) verdicts.push(open);
+      else if (!screen?.repeatsInRows(placement, new Set(params.cached))) {
+        const built = buildRow('k', group, placement, params, builder);
+        consider({ kind: 'row', placement, params }, built.ir, built.builder);
+      }
+      // A row that must be kept can be walked in tiles instead.
+      if (params.cached.length > 0) {
+        const plan = planStream(group, placement);
+        const tiles = 'fault' in plan ? undefined : streamParams(group, plan, options.device);
+        if ('fault' in plan) explainTiles(verdicts, plan.fault);
+        else if (!tiles) explainTiles(verdicts, TOO_MANY_COLUMNS);
+        else {
+          const built = buildStream('k', group, plan, tiles, builder);
+          const padding = streamPadding(program, plan, tiles);
+          consider({ kind: 'stream', plan, params: tiles }, built.ir, built.builder, { padding });
+        }
+      }
     }
   }
   let best: Scheduled | undefined;
@@ -293,7 +318,7 @@ function splitSchedule(group: GroupSpec, options: ScheduleOptions): Scheduled | 
     const r = scheduleGroup(spec, options, true, true);
     if (!r.ok) return undefined;
     const { schedule, features } = r.value;
-    if (schedule.kind !== 'loop' && schedule.kind !== 'row') return undefined;
+    if (schedule.kind === 'horizontal' || schedule.kind === 'split') return undefined;
     return { part: { spec, schedule }, features };
   };
   const first = dispatch(groups.first);
@@ -338,6 +363,7 @@ export function priceSchedule(
       }
       case 'loop':
       case 'row':
+      case 'stream':
         return count({ spec: group, schedule });
     }
   };
@@ -349,10 +375,8 @@ export function priceSchedule(
   return { ok: true, value: { schedule, features, cost } };
 }
 
-function rowSchedule(
-  group: GroupSpec,
-  options: ScheduleOptions,
-): { placement: Placement; params: RowParams } | Verdict | undefined {
+/** The group over the rows of one of its reductions, with every result stored once. */
+function placeRows(group: GroupSpec): Placement | undefined {
   const { program } = group;
   const reductions = group.members.filter((m) => m.monoid);
   // Rows are those of the reduction that keeps the least: the others then lie inside a row.
@@ -363,8 +387,6 @@ function rowSchedule(
   if (!anchor) return undefined;
   const placement = place(group, anchor);
   if ('reason' in placement) return undefined;
-  for (const o of group.outputs) if (!placement.placed.has(o)) return undefined;
-  // A result may be stored once per element only.
   for (const o of group.outputs) {
     const p = placement.placed.get(o);
     const shape = p && extents(p.compute);
@@ -377,35 +399,56 @@ function rowSchedule(
       );
     if (stored !== boundElements(program, shape)) return undefined;
   }
-  const params = rowParams(group, anchor, placement, options);
-  // Workgroup memory has a fixed size: a row vector must have a known length.
+  return placement;
+}
+
+/** Workgroup memory has a fixed size: a row vector that is kept must have a known length. */
+function symbolicRow(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+): Verdict | undefined {
   for (const v of params.cached) {
     const open = placement.placed.get(v)?.free.find((f) => I.constOf(f.extent) === undefined);
-    if (open) return symbolicRow(group, v, I.printIndex(open.extent));
+    if (!open) continue;
+    const c = group.members.find((m) => m.value === v);
+    const size = I.printIndex(open.extent);
+    return {
+      code: 'WORKGROUP_MEMORY',
+      nodes: c ? [...c.origin] : [],
+      limitSource: 'WGSL: arrays in workgroup memory have a size known when compiling',
+      // No names: verdicts of equal groups differ in their nodes alone.
+      message: `a whole row of a result between the ops would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
+      counterfactual: `would be considered if ${size} were a number`,
+      confidence: 'proved',
+    };
   }
-  return { placement, params };
+  return undefined;
 }
 
-function symbolicRow(group: GroupSpec, v: ValueId, size: string): Verdict {
-  const c = group.members.find((m) => m.value === v);
-  return {
-    code: 'WORKGROUP_MEMORY',
-    nodes: c ? [...c.origin] : [],
-    limitSource: 'WGSL: arrays in workgroup memory have a size known when compiling',
-    // No names: verdicts of equal groups differ in their nodes alone.
-    message: `a whole row of a result between the ops would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
-    counterfactual: `would be considered if ${size} were a number`,
-    confidence: 'proved',
-  };
+const TOO_MANY_COLUMNS =
+  'a reduction along the row has more results in a row than the invocations of a workgroup can accumulate';
+
+/** Why a row that is too long to be kept can't be walked in tiles either. */
+function explainTiles(verdicts: Verdict[], fault: string): void {
+  verdicts.forEach((v, i) => {
+    if (v.code !== 'WORKGROUP_MEMORY') return;
+    verdicts[i] = { ...v, message: `${v.message}; nor can the row be walked in tiles: ${fault}` };
+  });
 }
 
-function rowParams(
-  group: GroupSpec,
-  anchor: Compute,
-  placement: Placement,
-  options: ScheduleOptions,
-): RowParams {
+/** How many times over a row and position is evaluated because tiles are not all full. */
+function streamPadding(program: GroupSpec['program'], plan: StreamPlan, p: StreamParams): number {
+  const whole = (n: number, by: number): number => (Math.ceil(n / by) * by) / Math.max(1, n);
+  const dim = plan.blocked === undefined ? undefined : plan.placement.rows[plan.blocked];
+  return (
+    whole(bound(program, plan.online.length), p.tile) * whole(dim ? bound(program, dim) : 1, p.rows)
+  );
+}
+
+function rowParams(group: GroupSpec, placement: Placement, options: ScheduleOptions): RowParams {
   const { program } = group;
+  const { anchor } = placement;
   const { limits } = options.device;
   const cached = rowVectorsToCache(group, placement);
   let length = boundElements(
@@ -554,6 +597,7 @@ export function buildKernel(
   switch (schedule.kind) {
     case 'loop':
     case 'row':
+    case 'stream':
       return [finalCode(name, { spec: group, schedule }, f16)];
     case 'split':
       return schedule.parts.map((p) => ({
@@ -609,6 +653,8 @@ function buildOne(
       return buildLoop(name, spec, schedule.plan, schedule.params, options);
     case 'row':
       return buildRow(name, spec, schedule.placement, schedule.params, options);
+    case 'stream':
+      return buildStream(name, spec, schedule.plan, schedule.params, options);
   }
 }
 

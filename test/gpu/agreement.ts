@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { compile, type Compilation } from '../../compiler';
+import { compile, type Compilation, type CompileOptions } from '../../compiler';
 import { verifyProgram } from '../../compiler/ir/verify';
 import { verifyExecPlan, verifyKernel } from '../../compiler/schedule/verifyKernel';
 import type { PlanForRun, ProfileJob } from '../../runner/core';
@@ -12,11 +12,26 @@ import { createNodeRunner, type NodeRunner } from '../../runner/node';
 
 const encoder = new TextEncoder();
 
+type Dims = Readonly<Record<string, number>>;
+
 /** Checks a program, given its sizes; the compilation, to ask more of. */
-export type Agrees = (source: string, dims?: Record<string, number>) => Promise<Compilation>;
+export type Agrees = (source: string, dims?: Dims) => Promise<Compilation>;
+
+/** Compiles a program once, and checks its plans at each of the sizes. */
+export type AgreesAt = (
+  source: string,
+  options: CompileOptions,
+  sizes: readonly Dims[],
+) => Promise<Compilation>;
 
 /** A runner for the tests of the `describe` that this is called in. */
 export function agreement(): Agrees {
+  const agrees = agreementAt();
+  return (source, dims = {}) => agrees(source, { dims }, [{}]);
+}
+
+/** As {@link agreement}, for plans that serve several sizes. */
+export function agreementAt(): AgreesAt {
   let runner: NodeRunner;
   before(() => {
     runner = createNodeRunner({
@@ -25,23 +40,26 @@ export function agreement(): Agrees {
     });
   });
   after(() => runner.dispose());
-  return async (source, dims = {}) => {
-    const c = compile({ file: 'test.fuse', bytes: encoder.encode(source) }, { dims });
-    const reply = await runner.profile(
-      jobOf(c, source),
-      () => undefined,
-      new AbortController().signal,
-    );
-    if (!reply.ok) assert.fail(`${JSON.stringify(reply.fault, undefined, 2)}\n${source}`);
-    const { verification } = reply.value;
-    const wrong = [...verification.outputs, ...verification.kernels].filter((o) => !o.ok);
-    assert.deepEqual(wrong, [], source);
-    assert.ok(verification.ok, source);
+  return async (source, options, sizes) => {
+    const c = compile({ file: 'test.fuse', bytes: encoder.encode(source) }, options);
+    for (const dims of sizes) {
+      const about = `${source}\n${JSON.stringify(dims)}`;
+      const reply = await runner.profile(
+        jobOf(c, about, dims),
+        () => undefined,
+        new AbortController().signal,
+      );
+      if (!reply.ok) assert.fail(`${JSON.stringify(reply.fault, undefined, 2)}\n${about}`);
+      const { verification } = reply.value;
+      const wrong = [...verification.outputs, ...verification.kernels].filter((o) => !o.ok);
+      assert.deepEqual(wrong, [], about);
+      assert.ok(verification.ok, about);
+    }
     return c;
   };
 }
 
-function jobOf(c: Compilation, source: string): ProfileJob {
+function jobOf(c: Compilation, source: string, dims: Dims): ProfileJob {
   const faults = c.result.diagnostics.filter((d) => d.severity === 'error');
   assert.deepEqual(faults, [], source);
   assert.deepEqual(verifyProgram(c.program), [], source);
@@ -49,7 +67,7 @@ function jobOf(c: Compilation, source: string): ProfileJob {
     const { kernels } = which === 'fused' ? c.result.after : c.result.before;
     for (const k of kernels)
       for (const ir of c.kernelIr(k.id) ?? []) assert.deepEqual(verifyKernel(ir), [], source);
-    const exec = c.execPlan(which);
+    const exec = c.execPlan(which, dims);
     assert.deepEqual(verifyExecPlan(exec), [], source);
     return {
       exec,
@@ -66,7 +84,7 @@ function jobOf(c: Compilation, source: string): ProfileJob {
   return {
     fused: plan('fused'),
     unfused: plan('unfused'),
-    program: c.program,
+    program: { ...c.program, dims: new Map([...c.program.dims, ...Object.entries(dims)]) },
     options: { seed: 11, iterations: 1, seconds: 0.01 },
   };
 }

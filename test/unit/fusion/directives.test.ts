@@ -117,20 +117,40 @@ describe('directives', () => {
   });
 
   it('refuses parameters with which a kernel would need more than the adapter has', () => {
-    const attention =
-      'input q: f32[8, 512, 64]\ninput k: f32[8, 512, 64]\ninput v: f32[8, 512, 64]\ny = scaled_dot_product_attention(q, k, v)\noutput y\n';
-    const r = resultOf(attention);
+    // Scores that are normalised before the product with the values: whole rows of them are kept.
+    const kept = [
+      ...['q', 'k', 'v'].map((n) => `input ${n}: f32[512, 64]`),
+      's = q @ transpose(k)',
+      'd = s - mean(s, axis=-1, keepdim=true)',
+      'y = (d * rsqrt(mean(d * d, axis=-1, keepdim=true) + 1e-5)) @ v',
+      'output y',
+      '',
+    ].join('\n');
+    const r = resultOf(kept);
     const [kernel] = r.after.kernels;
     assert.equal(kernel?.template, 'row', plan(r));
-    assert.deepEqual(errors(resultOf(`${attention}schedule y { block = 2 }`)), []);
+    assert.deepEqual(errors(resultOf(`${kept}schedule y { block = 2 }`)), []);
     assert.match(
-      errors(resultOf(`${attention}schedule y { block = 8, threads = 256 }`)).join('\n'),
+      errors(resultOf(`${kept}schedule y { block = 8, threads = 256 }`)).join('\n'),
       /BAD_SCHEDULE .* would need \d+ bytes of workgroup memory, and the adapter has 16384/,
     );
     assert.match(
-      errors(resultOf(`${attention}schedule y { rows = 2 }`)).join('\n'),
+      errors(resultOf(`${kept}schedule y { rows = 2 }`)).join('\n'),
       /rows must be 1, since this kernel keeps whole rows/,
     );
+  });
+
+  it('sets how a kernel walks along rows, or says why it can’t', () => {
+    const attention =
+      'dim S = 512\ninput q: f32[8, S, 64]\ninput k: f32[8, S, 64]\ninput v: f32[8, S, 64]\ny = scaled_dot_product_attention(q, k, v)\noutput y\n';
+    const of = (text: string): CompileResult => resultOf(`${attention}schedule y { ${text} }`);
+    const r = of('threads = 128, rows = 8, tile = 32');
+    assert.deepEqual(errors(r), []);
+    assert.deepEqual(r.after.kernels[0]?.schedule, { threads: 128, rows: 8, tile: 32 });
+    assert.match(errors(of('tile = 48')).join('\n'), /tile .* must be a power of two/);
+    assert.match(errors(of('threads = 512')).join('\n'), /the adapter allows 256 invocations/);
+    assert.match(errors(of('rows = 32, tile = 256')).join('\n'), /keep \d+ results at once/);
+    assert.match(errors(of('workgroup = 64')).join('\n'), /it has threads, rows and tile/);
   });
 
   it('expect is checked, and fails with the reason', () => {

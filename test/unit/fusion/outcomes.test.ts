@@ -26,6 +26,100 @@ interface Outcome {
   readonly elements?: number;
 }
 
+/** Attention whose length is not known when compiling, as exporters and FlexAttention's score functions spell it. */
+function rowsOfAnyLength(): Outcome[] {
+  const operands = (shape: string): string =>
+    ['q', 'k', 'v'].map((n) => `input ${n}: f32[${shape}]`).join('\n');
+  const places = `i = reshape(arange(0, S), [S, 1])
+j = reshape(arange(0, S), [1, S])`;
+  const scores = `dim S = 512
+${operands('2, 4, S, 64')}
+s = q @ transpose(k, 2, 3) * 0.125`;
+  const attention = (name: string, source: string): Outcome => ({
+    name: `attention over rows of any length: ${name}`,
+    source,
+    kernels: 1,
+    pattern: 'attention',
+  });
+  return [
+    attention('written out', `${scores}\ny = softmax(s, axis=-1) @ v\noutput y`),
+    attention(
+      'exp, sum and division, scaled before, with a bias',
+      `dim S = 512
+${operands('8, S, 64')}
+param bias: f32[S, S]
+s = (q * 0.125) @ transpose(k, 1, 2) + bias
+e = exp(s - amax(s, axis=-1, keepdim=true))
+y = e / sum(e, axis=-1, keepdim=true) @ v
+output y`,
+    ),
+    attention(
+      'from one projection, heads joined again',
+      `dim B = 2
+dim S = 512
+input x: f32[B, S, 768]
+q, k, v = split(x, 256, axis=-1)
+a = permute(reshape(q, [B, S, 4, 64]), [0, 2, 1, 3])
+b = permute(reshape(k, [B, S, 4, 64]), [0, 2, 3, 1])
+c = permute(reshape(v, [B, S, 4, 64]), [0, 2, 1, 3])
+y = relu(reshape(permute(softmax(a @ b * 0.125, axis=-1) @ c, [0, 2, 1, 3]), [B * S, 256]))
+output y`,
+    ),
+    attention(
+      'an operator under a causal mask, and what comes after',
+      `dim S = 512
+${operands('2, 4, S, 64')}
+y = relu(scaled_dot_product_attention(q, k, v, is_causal=true))
+output y`,
+    ),
+    attention(
+      'grouped heads of 128',
+      `dim S = 512
+dim T = 700
+input q: f32[1, 8, S, 128]
+input k: f32[1, 2, T, 128]
+input v: f32[1, 2, T, 128]
+y = scaled_dot_product_attention(q, k, v, enable_gqa=true) + 1.0
+output y`,
+    ),
+    attention(
+      'soft capped',
+      `${scores}\nc = tanh(s / 30.0) * 30.0\ny = softmax(c, axis=-1) @ v\noutput y`,
+    ),
+    attention(
+      'a bias that falls with the distance',
+      `${scores}
+param slope: f32[4, 1, 1]
+${places}
+y = softmax(s + slope * cast(j - i, f32), axis=-1) @ v
+output y`,
+    ),
+    attention(
+      'a sliding window',
+      `${scores}
+${places}
+near = logical_and(i >= j, i - j < 128)
+y = softmax(where(near, s, -inf), axis=-1) @ v
+output y`,
+    ),
+    attention(
+      'half precision',
+      `${scores.replaceAll('f32', 'f16')}\ny = softmax(s, axis=-1) @ v\noutput y`,
+    ),
+    {
+      name: 'a layer norm over rows of any length',
+      source:
+        'dim N = 8192\ninput x: f32[64, N]\nparam w: f32[N]\nparam b: f32[N]\ny = layer_norm(x, w, b, axis=-1)\noutput y',
+      kernels: 1,
+    },
+    {
+      name: 'a softmax over a vocabulary',
+      source: 'input x: f32[64, 131072]\ny = softmax(x / 0.7, axis=-1)\noutput y',
+      kernels: 1,
+    },
+  ];
+}
+
 const OUTCOMES: readonly Outcome[] = [
   {
     name: 'add, exp, squeeze',
@@ -219,6 +313,7 @@ output y`,
     pattern: 'attention',
     elements: 4 * 4 * 128 * 64,
   },
+  ...rowsOfAnyLength(),
   {
     name: 'traffic of a softmax',
     source: 'input x: f32[10, 10]\ny = softmax(x, axis=-1)\noutput y',
@@ -262,6 +357,20 @@ describe('outcomes known elsewhere', () => {
       if (o.elements !== undefined) assert.equal(elements(r), o.elements);
     });
   }
+
+  it('says why a row can neither be kept nor walked in tiles', () => {
+    const r = result(`dim N = 4096
+input x: f32[64, 64]
+param w: f32[64, N]
+y = layer_norm(x @ w, axis=-1)
+output y`);
+    const verdicts = r.decisions.flatMap((d) => d.verdicts);
+    const memory = verdicts.find((v) => v.code === 'WORKGROUP_MEMORY');
+    assert.match(
+      memory?.message ?? '',
+      /length N .*; nor can the row be walked in tiles: its elements are no product/,
+    );
+  });
 
   it('a chain of 300 is cut by the stated budget, with its verdict', () => {
     const lines = ['input x: f32[64]', 't0 = sin(x)'];
