@@ -10,6 +10,8 @@ import { generate, GRAPH_KINDS } from './graphs';
 
 export interface CompileTime {
   readonly name: string;
+  /** What graphs of one kind and of different sizes have in common. */
+  readonly family?: string;
   readonly ops: number;
   readonly kernelsBefore: number;
   readonly kernelsAfter: number;
@@ -24,6 +26,7 @@ export interface CompileTime {
 
 export interface Case {
   readonly name: string;
+  readonly family?: string;
   readonly file: string;
   readonly bytes: () => Promise<Uint8Array> | Uint8Array;
 }
@@ -51,6 +54,7 @@ export function generatedCases(sizes: readonly number[]): Case[] {
   return sizes.flatMap((ops) =>
     GRAPH_KINDS.map((kind) => ({
       name: `${kind} ${ops.toLocaleString('en')}`,
+      family: kind,
       file: `${kind}_${ops}.fuse`,
       bytes: () => encoder.encode(generate(kind, ops)),
     })),
@@ -82,6 +86,7 @@ export async function measureCompile(c: Case): Promise<CompileTime> {
   if (!last || !median) throw new Error('nothing was measured');
   return {
     name: c.name,
+    ...(c.family === undefined ? {} : { family: c.family }),
     ops: last.ops,
     kernelsBefore: last.before,
     kernelsAfter: last.after,
@@ -138,6 +143,33 @@ export function compileTable(rows: readonly CompileTime[]): string[] {
     ...rows.flatMap((r) => (r.error === undefined ? [] : [`${r.name} has errors: ${r.error}`])),
   ];
 }
+
+/**
+ * How the time grows with the graph: per op, against that of the smallest size from a thousand ops on.
+ * Linear growth is a 1 everywhere.
+ */
+export function growthTable(rows: readonly CompileTime[]): string[] {
+  const families = [...new Set(rows.flatMap((r) => r.family ?? []))];
+  const lines = families.flatMap((family) => {
+    const sizes = rows
+      .filter((r) => r.family === family && r.ops >= GROWTH_FROM)
+      .sort((a, b) => a.ops - b.ops);
+    const [first] = sizes;
+    if (!first || sizes.length < 2) return [];
+    const perOp = (r: CompileTime): number => r.medianMs / r.ops;
+    return sizes.map((r) => [
+      r.name,
+      `${(1000 * perOp(r)).toFixed(0)} µs`,
+      (perOp(r) / perOp(first)).toFixed(2),
+    ]);
+  });
+  return lines.length === 0
+    ? []
+    : table([['graph', 'per op', 'ratio'], ...lines], ['left', 'right', 'right']);
+}
+
+/** Sizes next to a thousand count: blocks don't come out even. */
+const GROWTH_FROM = 800;
 
 function millis(ms: number): string {
   return `${ms < 100 ? ms.toFixed(1) : ms.toFixed(0)} ms`;

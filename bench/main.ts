@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: compile times of the examples, of models and of generated graphs, then the times
- * of the examples on the GPU, fused and unfused.
+ * `npm run bench`: compile times of the examples, of models and of generated graphs, how they grow,
+ * and how long an edit's result takes, then the times of the examples on the GPU, fused and unfused.
  *
  *   npm run bench -- [--json] [--no-gpu] [--no-compile] [--models DIR] [--max-ops N]
  *                    [--only TEXT] [--seconds S]
@@ -14,7 +14,16 @@
  */
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Case, casesIn, compileTable, generatedCases, measureCompile } from './compileTimes';
+import {
+  type Case,
+  casesIn,
+  compileTable,
+  type CompileTime,
+  generatedCases,
+  growthTable,
+  measureCompile,
+} from './compileTimes';
+import { editTable, type EditTime, measureEdits } from './editTimes';
 import { gpuTable, measureGpu } from './gpuTimes';
 import { measureModel, modelTable } from './model';
 import { positive } from './flags';
@@ -22,6 +31,8 @@ import { machineText } from './onGpu';
 import { peersCommand } from './peers';
 
 const SIZES = [100, 1_000, 10_000, 100_000];
+/** Ops of the files in which edits are timed. */
+const EDITED_OPS = 2_000;
 
 async function main(): Promise<void> {
   const note = (text: string): void => void process.stderr.write(`${text}\n`);
@@ -67,11 +78,16 @@ async function main(): Promise<void> {
     ...generatedCases(SIZES.filter((n) => n <= most)).filter(wanted),
   ];
 
-  const compileTimes = [];
+  const compileTimes: CompileTime[] = [];
+  let edits: EditTime[] = [];
   if (!values['no-compile']) {
     for (const c of cases) {
       note(`compiling ${c.name}`);
       compileTimes.push(await measureCompile(c));
+    }
+    if (most >= EDITED_OPS) {
+      note(`editing files of ${EDITED_OPS.toLocaleString('en')} ops`);
+      edits = measureEdits(EDITED_OPS, (name) => name.includes(values.only));
     }
   }
   const gpu = values['no-gpu']
@@ -80,12 +96,16 @@ async function main(): Promise<void> {
 
   if (values.json) {
     console.log(
-      JSON.stringify({ machine, compile: compileTimes, ...(gpu ? { gpu } : {}) }, null, 2),
+      JSON.stringify({ machine, compile: compileTimes, edits, ...(gpu ? { gpu } : {}) }, null, 2),
     );
   } else {
     console.log(machine);
     if (compileTimes.length > 0)
       console.log(`\nCompiling, from bytes to result\n${compileTable(compileTimes).join('\n')}`);
+    const growth = growthTable(compileTimes);
+    if (growth.length > 0) console.log(`\nGrowth, against a thousand ops\n${growth.join('\n')}`);
+    if (edits.length > 0)
+      console.log(`\nFrom an edit to its result\n${editTable(edits).join('\n')}`);
     if (gpu) console.log(`\nRunning on the GPU\n${gpuTable(gpu).join('\n')}`);
   }
   if (gpu?.times.some((t) => !t.verified)) process.exitCode = 1;
