@@ -47,8 +47,8 @@ export function operandsToKnow(graph: Graph, opaque: ReadonlySet<NodeId>): Tenso
   };
   for (const n of graph.nodes) {
     if (!opaque.has(n.id) || n.operands.some((o) => o !== undefined && behindOpaque(o))) continue;
-    n.operands.forEach((operand, i) => {
-      if (operand === undefined || (i === 0 && !SHAPE_FIRST.has(n.sourceOp))) return;
+    const operands = decidingOperands(graph, n);
+    operands.forEach((operand) => {
       const stack = [operand];
       const seen = new Set<TensorId>();
       while (stack.length > 0) {
@@ -61,4 +61,14 @@ export function operandsToKnow(graph: Graph, opaque: ReadonlySet<NodeId>): Tenso
     });
   }
   return [...found];
+}
+
+/** Those that may hold a shape, or the number of iterations, or a condition. */
+function decidingOperands(graph: Graph, n: Node): TensorId[] {
+  const region = graph.regions?.find((r) => r.id === n.id);
+  if (region?.kind === 'branch') return [region.condition];
+  if (region) return [region.trips, region.condition].flatMap((t) => t ?? []);
+  return n.operands.flatMap((o, i) =>
+    o === undefined || (i === 0 && !SHAPE_FIRST.has(n.sourceOp)) ? [] : [o],
+  );
 }

@@ -28,13 +28,22 @@ import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuse } from './import/fuse';
 import { importOnnx } from './import/onnx';
+import { Knowledge } from './import/onnx/knowledge';
 import type { Compilation, CompileOptions, CompileSource } from './index';
 import type { Program } from './ir/compute';
 import type { ValueId } from './ir/expr';
 import * as I from './ir/indexExpr';
 import { type Lowered, lowerGraph } from './ops/lower';
-import type { CompileResult, ExecPlan, IndexClass, NodeView, PlanView, TensorView } from './result';
-import { dtypeBytes } from './graph/dtype';
+import type {
+  CompileResult,
+  ExecPlan,
+  IndexClass,
+  NodeView,
+  PlanView,
+  RegionView,
+  TensorView,
+} from './result';
+import { dtypeBytes, storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan } from './schedule/exec';
 
@@ -147,8 +156,9 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     before,
     after,
     decisions,
+    ...(graph.regions ? { regions: regionViews(graph, program, before, after) } : {}),
     expectations: expectations.views,
-    runnable: runnable(graph, lowered, plans.fused, diagnostics),
+    runnable: runnable(graph, lowered, plans.fused, diagnostics, f16),
     device,
     stages,
   };
@@ -192,9 +202,34 @@ function contextOf(device: CompileResult['device'], program: Program): string {
   return JSON.stringify([device, [...program.dims]]);
 }
 
+/** Rounds of importing and lowering, at most: each decides at least one branch or loop. */
+const ROUNDS = 24;
+
+/** Branches and loops of ONNX files are inlined where lowering knows what decides on them. */
+function importKnowing(source: CompileSource): ImportResult {
+  const knowledge = new Knowledge();
+  const read = (): ImportResult =>
+    importOnnx(source.bytes, source.file, source.sideFile, knowledge);
+  let imported = read();
+  for (let round = 1; knowledge.open; round++) {
+    const lowered = lowerGraph(imported.graph);
+    knowledge.answer(
+      {
+        contents: (t) => lowered.contents(t),
+        shape: (t) => lowered.types.get(t)?.shape,
+      },
+      round >= ROUNDS,
+    );
+    imported = read();
+    // Whoever asks on after the last answer goes without.
+    if (round > 2 * ROUNDS) break;
+  }
+  return imported;
+}
+
 function importSource(source: CompileSource): ImportResult {
   const file = source.file.toLowerCase();
-  if (file.endsWith('.onnx')) return importOnnx(source.bytes, source.file, source.sideFile);
+  if (file.endsWith('.onnx')) return importKnowing(source);
   return importFuse(source.bytes, source.file);
 }
 
@@ -344,9 +379,40 @@ function nodeViews(
       attrs: attrText(n.attrs),
       flops: flops.get(n.id) ?? 0,
       ...(n.range ? { range: n.range } : {}),
+      ...(n.body !== undefined ? { region: n.body } : {}),
       ...(kernel !== undefined ? { kernel } : {}),
       ...(indexClass !== undefined ? { indexClass } : {}),
       ...(unsupported !== undefined ? { unsupported } : {}),
+    };
+  });
+}
+
+function regionViews(
+  graph: Graph,
+  program: Program,
+  before: PlanView,
+  after: PlanView,
+): RegionView[] {
+  const byId = new Map(graph.nodes.map((n) => [n.id, n]));
+  return (graph.regions ?? []).map((r): RegionView => {
+    const n = byId.get(r.id);
+    const result = n?.results[0] === undefined ? undefined : graph.tensors.get(n.results[0])?.name;
+    const whole = `${n?.sourceOp ?? 'region'} ${n?.name || result || r.id}`;
+    const body = (id: string): RegionView['bodies'][number] => ({
+      id,
+      title: `${whole}: ${id.slice(id.lastIndexOf('/') + 1)}`,
+      nodes: graph.nodes.filter((x) => x.body === id).map((x) => x.id),
+      kernelsBefore: before.kernels.filter((k) => k.region === id).map((k) => k.id),
+      kernels: after.kernels.filter((k) => k.region === id).map((k) => k.id),
+    });
+    const lowered = program.regions?.find((x) => x.id === r.id);
+    const trips = lowered?.kind === 'loop' ? lowered.trips : undefined;
+    return {
+      id: r.id,
+      kind: r.kind,
+      ...(r.parent === undefined ? {} : { parent: r.parent }),
+      ...(trips ? { trips: I.evaluate(trips, (s) => graph.dims.get(s)) } : {}),
+      bodies: r.kind === 'loop' ? [body(r.body)] : [body(r.then.body), body(r.else.body)],
     };
   });
 }
@@ -379,6 +445,7 @@ function runnable(
   lowered: Lowered,
   plan: Plan,
   diagnostics: readonly Diagnostic[],
+  f16: boolean,
 ): CompileResult['runnable'] {
   const ops = [...lowered.unsupported.keys()];
   if (ops.length > 0) {
@@ -389,10 +456,31 @@ function runnable(
       reason: `${ops.length === 1 ? 'one op is' : `${ops.length} ops are`} not analysed (${names.slice(0, 5).join(', ')}${names.length > 5 ? '…' : ''})`,
     };
   }
+  const slice = oddSlice(lowered.program, f16);
+  if (slice !== undefined)
+    return {
+      ok: false,
+      reason: `${slice} is handed to a loop in slices of an odd number of f16 elements, which can't be copied`,
+    };
   if (plan.impossible.length > 0)
     return { ok: false, reason: 'some ops can’t be made kernels on this adapter' };
   const fault = diagnostics.find((d) => d.severity === 'error' && !REQUESTS.has(d.code));
   if (fault) return { ok: false, reason: fault.message };
   if (graph.outputs.length === 0) return { ok: false, reason: 'the graph has no outputs' };
   return { ok: true };
+}
+
+/** Buffers are copied in multiples of 4 bytes, and slices lie one after the other. */
+function oddSlice(program: Program, f16: boolean): string | undefined {
+  const odd = (part: ValueId): boolean => {
+    const v = program.values.get(part);
+    if (!v || storageBytes(storageOf(v.dtype, f16)) !== 2) return false;
+    return v.shape.reduce((n, d) => n * I.evaluate(d, (s) => program.dims.get(s)), 1) % 2 === 1;
+  };
+  for (const r of program.regions ?? []) {
+    if (r.kind !== 'loop') continue;
+    const part = [...r.sliced.map((s) => s.formal), ...r.stacked.map((s) => s.element)].find(odd);
+    if (part !== undefined) return program.values.get(part)?.name ?? part;
+  }
+  return undefined;
 }

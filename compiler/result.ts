@@ -24,8 +24,11 @@ export interface TensorView {
   readonly range?: SourceRange;
 }
 
-/** compute: costs a kernel when alone. view: an index map. constant: folded. opaque: not supported. dead: no output needs it. */
-export type NodeKind = 'compute' | 'view' | 'constant' | 'opaque' | 'dead';
+/**
+ * compute: costs a kernel when alone. view: an index map. constant: folded. region: a branch or a loop,
+ * whose bodies have kernels of their own. opaque: not supported. dead: no output needs it.
+ */
+export type NodeKind = 'compute' | 'view' | 'constant' | 'region' | 'opaque' | 'dead';
 
 export interface NodeView {
   readonly id: NodeId;
@@ -39,6 +42,8 @@ export interface NodeView {
   readonly attrs: string;
   readonly flops: number;
   readonly range?: SourceRange;
+  /** The body of a branch or a loop that it is in: `n3/then`, `n3/else`, `n3/body` of node n3. */
+  readonly region?: string;
   /** The kernel it is in, after fusion (the first, when duplicated); absent for views outside kernels, constants, dead nodes. */
   readonly kernel?: string;
   /** Index class of its main compute. */
@@ -66,6 +71,8 @@ export interface KernelView {
   readonly label: string;
   readonly pattern: Pattern;
   readonly template: string;
+  /** The body of a branch or a loop that it is in; it may run many times, or never. */
+  readonly region?: string;
   /** L0 nodes, in order. A node duplicated into several kernels is in each. */
   readonly nodes: readonly NodeId[];
   readonly inputs: readonly TensorId[];
@@ -136,6 +143,27 @@ export interface ExpectationView {
   readonly range?: SourceRange;
 }
 
+/** A branch or a loop that stays: only the data says which body runs, or how often. */
+export interface RegionView {
+  /** The node that gives its results. */
+  readonly id: NodeId;
+  readonly kind: 'branch' | 'loop';
+  /** The body that it is in itself. */
+  readonly parent?: string;
+  /** How often its body runs at most, with sizes at their profiling values; absent where only data says. */
+  readonly trips?: number;
+  readonly bodies: readonly {
+    /** What nodes and kernels name as their `region`. */
+    readonly id: string;
+    /** For people: `Loop decode: body`. */
+    readonly title: string;
+    readonly nodes: readonly NodeId[];
+    /** Of the plan without fusion, and of the one with it. Regions inside have their own. */
+    readonly kernelsBefore: readonly string[];
+    readonly kernels: readonly string[];
+  }[];
+}
+
 export interface CompileResult {
   readonly file: string;
   readonly format: 'fuse' | 'onnx';
@@ -152,6 +180,8 @@ export interface CompileResult {
   readonly before: PlanView;
   readonly after: PlanView;
   readonly decisions: readonly Decision[];
+  /** Branches and loops that stay; absent where there are none. */
+  readonly regions?: readonly RegionView[];
   readonly expectations: readonly ExpectationView[];
   /** Whether the kernels can be run, and if not, why. */
   readonly runnable: { readonly ok: true } | { readonly ok: false; readonly reason: string };
@@ -238,7 +268,59 @@ export interface DispatchSpec {
   readonly workgroups: readonly [number, number, number];
 }
 
+/** All of a buffer to another one. */
+export interface CopyStep {
+  readonly kind: 'copy';
+  readonly from: string;
+  readonly to: string;
+  readonly bytes: number;
+}
+
+/** One of `rows` slices of a buffer, which are `bytes` long and lie one after the other. */
+export interface SliceStep {
+  readonly whole: string;
+  readonly part: string;
+  readonly bytes: number;
+  readonly rows: number;
+  /** The last one first. */
+  readonly reverse: boolean;
+}
+
+/** What happens in a plan with branches or loops. Conditions and counts are read back by the host. */
+export type ExecStep =
+  | { readonly kind: 'dispatch'; readonly dispatch: number }
+  | CopyStep
+  | {
+      readonly kind: 'branch';
+      readonly region: NodeId;
+      readonly condition: string;
+      readonly then: readonly ExecStep[];
+      readonly else: readonly ExecStep[];
+    }
+  | {
+      readonly kind: 'loop';
+      readonly region: NodeId;
+      /** At most how often; without either, only the condition ends it. */
+      readonly trips?: number;
+      readonly tripsBuffer?: string;
+      readonly condition?: string;
+      /** Written before each iteration: its number, and that it runs. */
+      readonly iteration?: string;
+      readonly running?: string;
+      readonly goesOn?: string;
+      readonly start: readonly CopyStep[];
+      /** Before the body: slices to the buffers that it reads. */
+      readonly slices: readonly SliceStep[];
+      readonly body: readonly ExecStep[];
+      /** After the body: what it made, to slices. */
+      readonly rows: readonly SliceStep[];
+      readonly next: readonly CopyStep[];
+      readonly end: readonly CopyStep[];
+    };
+
 export interface ExecPlan {
+  /** Where there are branches or loops; absent: the dispatches run once, in order. */
+  readonly steps?: readonly ExecStep[];
   readonly buffers: readonly BufferSpec[];
   readonly dispatches: readonly DispatchSpec[];
   /** Graph outputs: the buffer that holds each. */

@@ -149,8 +149,18 @@ async function operatorLines() {
       `The [language page](fuse-language.md) says how calls are written.`,
     '',
     'In ONNX files: the types of the default domain, and of others with the domain before a colon. ' +
-      'Besides these the importer reads `Constant`, calls of functions that the model defines, and ' +
-      '`If` where the branch that is taken is known.',
+      'Besides these the importer reads `Constant` and calls of functions that the model defines.',
+    '',
+    '`If`, `Loop` and `Scan`: a branch that is known to be taken is inlined, also where shapes decide; ' +
+      'a loop whose number of iterations is known is unrolled, up to 2048 nodes. Elsewhere the bodies ' +
+      'are compiled as graphs of their own, and run as often as the data says. Then carried values must ' +
+      'keep their shapes, both branches must give the same ones, and rows can only be stacked where ' +
+      'their number is known. `profile` doesn’t take such graphs yet; `run` does.',
+    '',
+    'Sequences and optional values (`SequenceAt`, `SequenceConstruct`, `SequenceEmpty`, `SequenceErase`, ' +
+      '`SequenceInsert`, `SequenceLength`, `SequenceMap`, `SplitToSequence`, `ConcatFromSequence`, ' +
+      '`Optional`, `OptionalGetElement`, `OptionalHasElement`) are followed while importing, where ' +
+      'lengths and positions are known; they can be neither inputs nor outputs of the graph.',
     '',
     'A *view* is an index map: it costs no kernel and moves no bytes, unless its result is an output ' +
       'of the graph.',

@@ -20,6 +20,7 @@ export function explainText(
   const blocks = [
     summary(r, paint),
     kernels(r, paint),
+    regions(r, paint),
     steps(r, options.steps, paint),
     decisions(r, options),
   ];
@@ -143,6 +144,27 @@ function kernels(r: CompileResult, paint: Paint): string[] {
   for (const k of r.after.kernels)
     for (const note of k.notes) out.push(`  ${k.id}: ${note.code}: ${plain(note.message)}`);
   return out;
+}
+
+/** Branches and loops, each body with its kernels: their times and bytes count one run. */
+function regions(r: CompileResult, paint: Paint): string[] {
+  if (!r.regions) return [];
+  const rows = r.regions.flatMap((region) =>
+    region.bodies.map((b) => [
+      `  ${plain(b.title)}`,
+      region.kind === 'branch'
+        ? 'by its condition'
+        : region.trips === undefined
+          ? 'as often as the data says'
+          : `at most ${countText(region.trips, 'time')}`,
+      `${b.kernelsBefore.length} → ${countText(b.kernels.length, 'kernel')}`,
+      b.kernels.join(', '),
+    ]),
+  );
+  return [
+    paint('bold', 'Bodies of branches and loops (figures are for one run of each)'),
+    ...table(rows, ['left', 'left', 'left', 'left']),
+  ];
 }
 
 function decisions(

@@ -95,6 +95,7 @@ class EdgeJudge {
     const kindTo = kinds.get(to) ?? 'opaque';
     if (kindFrom === 'opaque') return this.opaque(from);
     if (kindTo === 'opaque') return this.opaque(to);
+    if (kindFrom === 'region' || kindTo === 'region') return this.region([from, to]);
     if (kindFrom === 'constant' || kindTo === 'constant') return CONSTANT;
     if (kindFrom === 'dead' || kindTo === 'dead') return DEAD;
     const value = base.get(tensor);
@@ -130,6 +131,12 @@ class EdgeJudge {
     const [first] = verdicts;
     const summary = first ? `${first.code}: ${first.message}` : 'not fused';
     return { fused: false, edgeClass, verdicts, summary };
+  }
+
+  /** What goes into a branch or a loop, or comes out of it, is handed over in memory. */
+  private region(nodes: readonly NodeId[]): Outcome {
+    const v = this.search.policy.acrossBodies(nodes);
+    return { fused: false, verdicts: [v], summary: `${v.code}: ${v.message}` };
   }
 
   private opaque(node: NodeId): Outcome {

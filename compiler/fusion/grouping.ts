@@ -14,6 +14,14 @@
  */
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
+import {
+  bodiesOf,
+  formalsOf,
+  innerNeeds,
+  outerNeeds,
+  type ProgramRegion,
+  resultsOf,
+} from '../ir/region';
 import { type GroupSpec, visitLoads } from '../schedule/group';
 import { Heap } from './heap';
 import { specOf } from './memo';
@@ -33,6 +41,12 @@ export class Grouping {
   /** For each compute: the computes that it reads, and that read it. */
   readonly reads: readonly (readonly number[])[];
   readonly readers: readonly (readonly number[])[];
+  /**
+   * For each compute: those that must come first, though it reads nothing of theirs, since a region
+   * stands between; and the other way round. Undefined where there are no regions.
+   */
+  private readonly waits: readonly (readonly number[])[] | undefined;
+  private readonly awaited: readonly (readonly number[])[] | undefined;
   /** For each compute: the values that it reads and no compute defines. */
   readonly inputsOf: readonly (readonly ValueId[])[];
   readonly rank: Int32Array;
@@ -77,6 +91,14 @@ export class Grouping {
     this.reads = reads;
     this.readers = readers;
     this.inputsOf = inputs;
+    if (program.regions && program.regions.length > 0) {
+      this.waits = orderByRegions(program, index, inputs);
+      const awaited: number[][] = computes.map(() => []);
+      this.waits.forEach((list, i) => {
+        for (const p of list) awaited[p]?.push(i);
+      });
+      this.awaited = awaited;
+    }
     this.rank = ranks(program, reads);
     this.mark = new Int32Array(computes.length);
     this.homes = computes.map((_, i) => {
@@ -86,8 +108,8 @@ export class Grouping {
     });
     // The first groups are numbered as the computes are.
     for (let i = 0; i < computes.length; i++) {
-      this.after[i] = new Set(readers[i]);
-      this.before[i] = new Set(reads[i]);
+      this.after[i] = new Set([...(readers[i] ?? []), ...(this.awaited?.[i] ?? [])]);
+      this.before[i] = new Set([...(reads[i] ?? []), ...(this.waits?.[i] ?? [])]);
       this.order[i] = i;
     }
   }
@@ -180,6 +202,7 @@ export class Grouping {
    */
   cycle(a: number, b: number): number[] | undefined {
     const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
+    if (this.regionBetween(from, to)) return [];
     if (onlyOne(this.after[from], to) || onlyOne(this.before[to], from)) return undefined;
     const lo = this.place(from);
     const hi = this.place(to);
@@ -196,6 +219,17 @@ export class Grouping {
     } while (met === -1);
     this.visited += down.visited + up.visited;
     return met === undefined ? undefined : pathThrough(met, down, up);
+  }
+
+  /** Whether one must wait for a region that waits for the other. */
+  private regionBetween(a: number, b: number): boolean {
+    const { waits } = this;
+    if (!waits) return false;
+    const [x, y] = [this.group(a).members, this.group(b).members];
+    return (
+      y.some((m) => waits[m]?.some((p) => x.includes(p)) === true) ||
+      x.some((m) => waits[m]?.some((p) => y.includes(p)) === true)
+    );
   }
 
   private place(id: number): number {
@@ -330,6 +364,8 @@ export class Grouping {
         for (const h of this.homes[r] ?? [])
           if (h !== id && this.homes[m]?.includes(h) !== true) out.add(h);
       }
+      for (const r of this.awaited?.[m] ?? [])
+        for (const h of this.homes[r] ?? []) if (h !== id) out.add(h);
     }
     return out;
   }
@@ -342,6 +378,8 @@ export class Grouping {
         if (!homes || homes.includes(id)) continue;
         for (const h of homes) out.add(h);
       }
+      for (const p of this.waits?.[m] ?? [])
+        for (const h of this.homes[p] ?? []) if (h !== id) out.add(h);
     }
     return out;
   }
@@ -473,6 +511,50 @@ export function union(a: readonly number[], b: readonly number[]): number[] {
       j++;
     }
   }
+}
+
+/** For each compute: all that the regions whose values it reads have to wait for. */
+function orderByRegions(
+  program: Program,
+  index: ReadonlyMap<ValueId, number>,
+  inputs: readonly (readonly ValueId[])[],
+): number[][] {
+  const sources = new Map<ValueId, ReadonlySet<number>>();
+  const inBody = new Map<string, number[]>();
+  program.computes.forEach((c, i) => {
+    if (c.region === undefined) return;
+    const list = inBody.get(c.region);
+    if (list) list.push(i);
+    else inBody.set(c.region, [i]);
+  });
+  const of = (v: ValueId): Iterable<number> => {
+    const p = index.get(v);
+    return p === undefined ? (sources.get(v) ?? []) : [p];
+  };
+  const regions = program.regions ?? [];
+  const within = (r: ProgramRegion): number[] =>
+    bodiesOf(r).flatMap((b) => [
+      ...(inBody.get(b) ?? []),
+      ...regions.filter((x) => x.parent === b).flatMap(within),
+    ]);
+  // Those inside another end before it, but wait for what it is given: once more for each level.
+  const depth = (r: ProgramRegion): number => {
+    const around = regions.find((x) => r.parent !== undefined && bodiesOf(x).includes(r.parent));
+    return around ? 1 + depth(around) : 0;
+  };
+  const passes = 1 + Math.max(...regions.map(depth));
+  for (let pass = 0; pass < passes; pass++)
+    for (const r of regions) {
+      const given = new Set(outerNeeds(r).flatMap((v) => [...of(v)]));
+      for (const v of formalsOf(r)) sources.set(v, given);
+      const all = new Set([...given, ...within(r), ...innerNeeds(r).flatMap((v) => [...of(v)])]);
+      for (const v of resultsOf(r)) sources.set(v, all);
+    }
+  return inputs.map((list, i) => {
+    const out = new Set<number>();
+    for (const v of list) for (const p of sources.get(v) ?? []) if (p !== i) out.add(p);
+    return [...out];
+  });
 }
 
 /** Computes by depth in the graph, then by id: see *rank*. */

@@ -3,7 +3,7 @@
  */
 import { type Diagnostic, error } from '../diagnostics';
 import { storageBytes, storageOf } from '../graph/dtype';
-import type { Graph, NodeId, TensorId } from '../graph/graph';
+import type { BodyId, Graph, NodeId, TensorId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
@@ -202,6 +202,11 @@ function beyondLimits(search: Search, k: PlanKernel, settings: Settings): string
   return priced.ok ? undefined : priced.verdicts.find((v) => v.confidence === 'proved')?.message;
 }
 
+/** The body of a region that a kernel is in: all its members are. */
+function bodyOfKernel(k: PlanKernel): BodyId | undefined {
+  return k.spec.members[0]?.region;
+}
+
 /** Code of kernels, built when first asked for. */
 export class CodeCache {
   private readonly built = new Map<string, readonly KernelIr[]>();
@@ -214,7 +219,15 @@ export class CodeCache {
     return code;
   }
   planned(kernels: readonly PlanKernel[], label: (k: PlanKernel) => string): PlannedKernel[] {
-    return kernels.map((k) => ({ id: k.id, label: label(k), code: this.code(k) }));
+    return kernels.map((k) => {
+      const body = bodyOfKernel(k);
+      return {
+        id: k.id,
+        label: label(k),
+        code: this.code(k),
+        ...(body === undefined ? {} : { body }),
+      };
+    });
   }
 }
 
@@ -321,6 +334,7 @@ export function opNames(graph: Graph): OpNames {
 
 /** What people call a kernel: its ops, `matmul + add + relu`. */
 export function labelOf(names: OpNames, nodes: readonly NodeId[]): string {
+  if (nodes.length === 0) return 'copy';
   const ops = nodes.map((n) => names.get(n) ?? 'copy');
   const runs: { op: string; n: number }[] = [];
   for (const op of ops) {
@@ -483,6 +497,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   const schedule = k.scheduled.schedule;
   const params = paramsOf(schedule);
   const invocations = invocationsOf(schedule);
+  const region = bodyOfKernel(k);
   const notes: Verdict[] = [];
   if (fused && aloneUs > 0 && time.us > 0.9 * aloneUs) {
     const gain = Math.max(0, 100 * (1 - time.us / aloneUs));
@@ -504,6 +519,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     hash: k.facts.hash,
     label: labelOf(ctx.names, nodes),
     pattern: k.facts.pattern,
+    ...(region === undefined ? {} : { region }),
     template: schedule.kind === 'loop' && schedule.contraction ? 'contraction' : schedule.kind,
     nodes,
     inputs: tensors(inputs),
@@ -565,7 +581,9 @@ function intermediates(
     (v) => program.values.get(v)?.role === 'computed' && !outputs.has(v),
     (v) => bufferBytes(elements(v), storageOf(program.values.get(v)?.dtype ?? 'f32', ctx.f16)),
   );
-  return { intermediateBytes: memory.ownBytes, arenaBytes: memory.arenaBytes };
+  // Where a loop goes round, nothing shares memory.
+  const arenaBytes = program.regions ? memory.ownBytes : memory.arenaBytes;
+  return { intermediateBytes: memory.ownBytes, arenaBytes };
 }
 
 /** Greatest sum of live intermediates and outputs, with each freed after its last reader; inputs and parameters stay. */

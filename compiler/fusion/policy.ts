@@ -5,9 +5,10 @@
  * one kernel of them or reports why not; `materialize a` keeps a in memory; `recompute a` copies it
  * into each of its consumers.
  */
-import type { Directive, Graph, NodeId, TensorId } from '../graph/graph';
+import type { BodyId, Directive, Graph, NodeId, TensorId } from '../graph/graph';
 import type { Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
+import { innerNeeds, outerNeeds } from '../ir/region';
 import type { Verdict } from './verdicts';
 
 interface Cut {
@@ -25,6 +26,8 @@ export class Policy {
   /** Schedule parameters set for the kernel that an op is in. */
   readonly schedules = new Map<NodeId, Directive & { kind: 'schedule' }>();
   private readonly cuts: Cut[] = [];
+  /** Whether there are bodies that kernels could reach across. */
+  private readonly bodies: boolean;
   private readonly recompute = new Set<NodeId>();
   private readonly producer = new Map<TensorId, NodeId>();
 
@@ -43,6 +46,9 @@ export class Policy {
         if (v !== undefined) this.keep.add(v);
       }
     }
+    for (const r of program.regions ?? [])
+      for (const v of [...outerNeeds(r), ...innerNeeds(r)]) this.keep.add(v);
+    this.bodies = program.computes.some((c) => c.region !== undefined);
     if (graph.directives.length === 0) return;
     for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
     for (const d of graph.directives) {
@@ -154,11 +160,19 @@ export class Policy {
     return out;
   }
 
+  /** A group lies in one body, so its first member tells which. */
+  private bodyOf(members: readonly number[]): BodyId | undefined {
+    return this.program.computes[members[0] ?? -1]?.region;
+  }
+
   allows(a: readonly number[], b: readonly number[]): boolean {
+    if (this.bodies && this.bodyOf(a) !== this.bodyOf(b)) return false;
     return this.cuts.length === 0 || this.verdicts(a, b).length === 0;
   }
 
   verdicts(a: readonly number[], b: readonly number[]): Verdict[] {
+    if (this.bodies && this.bodyOf(a) !== this.bodyOf(b))
+      return [this.acrossBodies([...this.origins(a), ...this.origins(b)])];
     if (this.cuts.length === 0) return [];
     const x = this.origins(a);
     const y = this.origins(b);
@@ -179,6 +193,19 @@ export class Policy {
     if (this.schedules.size === 0) return false;
     for (const o of this.origins(members)) if (this.schedules.has(o)) return true;
     return false;
+  }
+
+  /** Why nothing is fused across the border of a body. */
+  acrossBodies(nodes: readonly NodeId[]): Verdict {
+    return {
+      code: 'CONTROL_FLOW',
+      nodes,
+      message:
+        'one of them is inside a branch or a loop that the other is outside of: a body runs as often as the data says, a kernel as a whole',
+      counterfactual:
+        'would be considered if the condition, or the number of iterations, were known when compiling',
+      confidence: 'proved',
+    };
   }
 
   mayRecompute(members: readonly number[]): boolean {

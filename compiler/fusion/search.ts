@@ -144,7 +144,12 @@ export class Search {
       several.flatMap((g) => grouping.groups.get(g.id) ?? []),
       (a, b) => {
         const x = origin(a);
-        return origin(b).every((o) => x.includes(o));
+        // The copy of an input is of no op.
+        if (origin(b).length === 0) return false;
+        return (
+          origin(b).every((o) => x.includes(o)) &&
+          this.policy.allows(grouping.group(a).members, grouping.group(b).members)
+        );
       },
     );
   }
@@ -154,11 +159,14 @@ export class Search {
     const { grouping } = this;
     const byOp = new Map<NodeId, Group[]>();
     for (const g of groups) {
-      const [op, second] = grouping.compute(g.members[0] ?? 0).origin;
+      const { origin, region } = grouping.compute(g.members[0] ?? 0);
+      const [op, second] = origin;
       if (op === undefined || second !== undefined) continue;
-      const list = byOp.get(op);
+      // A region's copies can be on either side of its border.
+      const key = region === undefined ? op : `${op} in ${region}`;
+      const list = byOp.get(key);
       if (list) list.push(g);
-      else byOp.set(op, [g]);
+      else byOp.set(key, [g]);
     }
     for (const list of byOp.values()) {
       const [first, ...rest] = list;
@@ -344,7 +352,8 @@ export class Search {
     const y = grouping.group(b).members;
     const verdicts: Verdict[] = [...this.policy.verdicts(x, y)];
     const around = grouping.cycle(a, b);
-    if (around) {
+    if (around?.length === 0) verdicts.push(this.policy.acrossBodies(this.nodes(union(x, y))));
+    else if (around) {
       const between = [...new Set(around.flatMap((g) => this.nodes(grouping.group(g).members)))];
       verdicts.push({
         code: 'CYCLE',

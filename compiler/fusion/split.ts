@@ -192,6 +192,7 @@ function partOf(c: Compute, id: ValueId, body: Expr): Compute {
     dtype: body.dtype,
     accumulator: body.dtype,
     origin: c.origin,
+    ...(c.region === undefined ? {} : { region: c.region }),
   };
 }
 

@@ -9,6 +9,7 @@ import type { NodeId } from '../graph/graph';
 export const HARD_CODES = [
   'CYCLE',
   'EFFECT',
+  'CONTROL_FLOW',
   'NEEDS_GLOBAL_SYNC',
   'STORAGE_BUFFERS',
   'BINDING_SIZE',

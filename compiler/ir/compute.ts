@@ -9,9 +9,10 @@
  *    in the loads (see ops/tensor.ts).
  */
 import type { DType } from '../graph/dtype';
-import type { NodeId } from '../graph/graph';
+import type { BodyId, NodeId } from '../graph/graph';
 import type { Expr, ValueId } from './expr';
 import type { Dim, IndexExpr } from './indexExpr';
+import type { ProgramRegion } from './region';
 
 export type ComputeId = string;
 
@@ -43,8 +44,10 @@ export interface Compute {
   readonly dtype: DType;
   /** The dtype sums are kept in; the value is cast from it. */
   readonly accumulator: DType;
-  /** The L0 nodes it comes from; never empty. */
+  /** The L0 nodes it comes from; empty for the copy of an input that is given out as it is. */
   readonly origin: readonly NodeId[];
+  /** The body that it is in; absent at the top. */
+  readonly region?: BodyId;
 }
 
 export type ConstData =
@@ -60,8 +63,11 @@ export type ConstData =
   | { readonly kind: 'fill'; readonly value: number }
   | { readonly kind: 'numbers'; readonly values: readonly number[] };
 
-/** `opaque`: the result of an op without lowering; a program with one that an output needs can't run. */
-export type ValueRole = 'input' | 'param' | 'const' | 'computed' | 'opaque';
+/**
+ * `opaque`: the result of an op without lowering; a program with one that an output needs can't run.
+ * `region`: what control flow gives, to its body or to what comes after it: see region.ts.
+ */
+export type ValueRole = 'input' | 'param' | 'const' | 'computed' | 'opaque' | 'region';
 
 export interface Value {
   readonly id: ValueId;
@@ -88,6 +94,8 @@ export interface Program {
   readonly outputs: readonly ProgramOutput[];
   /** Symbolic sizes with the value to profile with. */
   readonly dims: ReadonlyMap<string, number>;
+  /** In the order in which they end: those inside another before it. */
+  readonly regions?: readonly ProgramRegion[];
 }
 
 export function shapeOf(c: Compute): Dim[] {

@@ -151,7 +151,8 @@ class ComputeCheck {
     const value = this.program.values.get(c.value);
     if (!value) this.fault(`there is no value ${c.value}`);
     else this.checkDefinition(value);
-    if (c.origin.length === 0) this.fault('it has no origin');
+    if (c.origin.length === 0 && !this.program.outputs.some((o) => o.value === c.value))
+      this.fault('it has no origin');
     for (const d of [...c.dims, ...c.reduce]) {
       if (this.vars.has(d.name)) this.fault(`the dim ${d.name} occurs twice`);
       for (const a of atomsOf(d.extent)) {

@@ -23,7 +23,17 @@ import {
 } from './attentionCore';
 import { lowerLinearAttention } from './linearAttention';
 import type { LowerContext, LTensor, OpDef } from './op';
-import { at, atMost, below, minus, plus, requireShape, wide } from './products';
+import {
+  at,
+  atMost,
+  below,
+  minus,
+  plus,
+  requireShape,
+  sumOfProducts,
+  times,
+  wide,
+} from './products';
 import { ROTARY } from './rotary';
 import { optionalParam, optionalTensor, sizeAs, tensorParam } from './shared';
 
@@ -261,6 +271,33 @@ function lowerFlexAttention(ctx: LowerContext): LTensor {
   return attention(ctx, heads, { scale, softcap: 0, mayBeEmpty: false }, 'heads-first').y;
 }
 
+/** The scores alone, scaled: what a FlexAttention whose graphs are written out begins with. */
+function lowerFlexScores(ctx: LowerContext): LTensor {
+  const [q, k] = [ctx.input(0), ctx.input(1)];
+  const group = groupOf(ctx, q, k, k);
+  const acc = wide(q.dtype);
+  const scale = ctx.has('scale') ? ctx.float('scale') : defaultScale(at(q.shape, 3), acc);
+  const shape = [at(q.shape, 0), at(q.shape, 1), at(q.shape, 2), at(k.shape, 2)];
+  ctx.requireEqual(at(q.shape, 3), at(k.shape, 3), 'the head sizes of query and key');
+  const product = sumOfProducts(ctx, { shape, over: [at(q.shape, 3)], dtype: acc }, (index, r) => {
+    const [b, h, i, j] = [at(index, 0), at(index, 1), at(index, 2), at(index, 3)];
+    return [q.at([b, h, i, at(r, 0)]), k.at([b, I.floorDiv(h, group), j, at(r, 0)])];
+  });
+  return ctx.pointwise(shape, acc, (index) => times(product.at(index), scale));
+}
+
+/** And what it ends with: the probabilities' product with the values. */
+function lowerFlexValues(ctx: LowerContext): LTensor {
+  const [p, v] = [ctx.input(0), ctx.input(1)];
+  const group = groupOf(ctx, p, v, v);
+  const shape = [at(p.shape, 0), at(p.shape, 1), at(p.shape, 2), at(v.shape, 3)];
+  ctx.requireEqual(at(p.shape, 3), at(v.shape, 2), 'the keys of the scores and of the values');
+  return sumOfProducts(ctx, { shape, over: [at(v.shape, 2)], dtype: v.dtype }, (index, r) => {
+    const [b, h, i, d] = [at(index, 0), at(index, 1), at(index, 2), at(index, 3)];
+    return [p.at([b, h, i, at(r, 0)]), v.at([b, I.floorDiv(h, group), at(r, 0), d])];
+  });
+}
+
 export const attentionOps: readonly OpDef[] = [
   {
     name: 'attention',
@@ -312,6 +349,8 @@ export const attentionOps: readonly OpDef[] = [
     onnx: ['ai.onnx.preview:FlexAttention'],
     lower: lowerFlexAttention,
   },
+  { name: 'flex_attention_scores', lower: lowerFlexScores },
+  { name: 'flex_attention_values', lower: lowerFlexValues },
   ROTARY,
   {
     name: 'linear_attention',

@@ -33,6 +33,7 @@ import {
 } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr, IndexLike } from '../ir/indexExpr';
+import { formalsOf, innerNeeds, outerNeeds, type ProgramRegion, resultsOf } from '../ir/region';
 import type { NodeKind } from '../result';
 import {
   type Definitions,
@@ -43,6 +44,7 @@ import {
 } from './evaluate';
 import { opByName } from './index';
 import { type LowerContext, type LTensor, OpFault, type ReduceSpec } from './op';
+import { RegionLowering } from './regions';
 
 /** Tensors with at most this many elements are looked into at compile time. */
 const KNOWN_LIMIT = 4096;
@@ -59,6 +61,8 @@ export interface Lowered {
   readonly base: ReadonlyMap<TensorId, ValueId>;
   /** Why nodes are opaque. */
   readonly unsupported: ReadonlyMap<NodeId, string>;
+  /** The contents of tensors that are known as plain numbers. */
+  contents(tensor: TensorId): readonly number[] | undefined;
 }
 
 export function lowerGraph(graph: Graph): Lowered {
@@ -76,7 +80,26 @@ class Lowering implements Definitions {
   private readonly diagnostics: Diagnostic[] = [];
   private readonly memo = new Map<ValueId, readonly Known[] | undefined>();
 
-  constructor(private readonly graph: Graph) {}
+  private readonly regionLowering: RegionLowering;
+
+  constructor(private readonly graph: Graph) {
+    this.regionLowering = new RegionLowering(graph, {
+      handle: (t) => this.handles.get(t),
+      setHandle: (t, h) => this.handles.set(t, h),
+      region: (id, name, dtype, shape) => {
+        this.values.set(id, { id, name, dtype, shape, role: 'region' });
+        return this.stored(id, dtype, shape);
+      },
+      store: (h, id, name, origin, body, mayBe) => {
+        if (h.value !== undefined && this.values.has(h.value) && mayBe(h.value)) return h.value;
+        const vars = h.shape.map((d, i) => I.loopVar(`d${i}`, d));
+        const c = makeCompute(id, h.shape, undefined, [], h.dtype, h.dtype, h.at(vars), [origin]);
+        this.addCompute(body === undefined ? c : { ...c, region: body }, name);
+        this.computes.push(this.computeOf.get(id) ?? c);
+        return id;
+      },
+    });
+  }
 
   // -- Definitions, for folding -----------------------------------------------------------------
 
@@ -111,7 +134,7 @@ class Lowering implements Definitions {
     }
     for (const n of order) this.lowerNode(n);
     const outputs = this.bindOutputs();
-    const { computes, values } = this.prune(outputs);
+    const { computes, values, regions } = this.prune(outputs);
     const base = new Map<TensorId, ValueId>();
     const types = new Map<TensorId, TensorType>();
     for (const [id, h] of this.handles) {
@@ -125,6 +148,7 @@ class Lowering implements Definitions {
       inputs: this.graph.inputs.filter((i) => values.has(i)),
       outputs,
       dims: this.graph.dims,
+      ...(regions.length > 0 ? { regions } : {}),
     };
     return {
       program,
@@ -133,6 +157,7 @@ class Lowering implements Definitions {
       kinds: this.kinds,
       base,
       unsupported: this.unsupported,
+      contents: (tensor) => plainNumbers(this.handles.get(tensor)?.known),
     };
   }
 
@@ -225,6 +250,10 @@ class Lowering implements Definitions {
       this.makeOpaque(n, n.unsupported);
       return;
     }
+    if (n.control) {
+      this.lowerControl(n, n.control.kind);
+      return;
+    }
     const def = opByName(n.op);
     if (!def) {
       this.fault(
@@ -255,6 +284,24 @@ class Lowering implements Definitions {
       const code = e.isUnsupported ? 'UNSUPPORTED_OP' : e.code;
       this.fault(n, error(code, `${describe(n)}: ${e.message}`, n.range, { subject: n.id }));
     }
+  }
+
+  /** A region's way in, or its way out: see {@link RegionLowering}. */
+  private lowerControl(n: Node, kind: 'enter' | 'exit'): void {
+    const missing = n.operands.find((o) => o !== undefined && !this.handles.has(o));
+    if (missing !== undefined) {
+      const name = this.graph.tensors.get(missing)?.name ?? missing;
+      this.makeOpaque(n, `its operand ${name} could not be analysed`);
+      return;
+    }
+    const reason = kind === 'enter' ? this.regionLowering.enter(n) : this.regionLowering.exit(n);
+    if (reason === undefined) this.kinds.set(n.id, 'region');
+    else if (kind === 'exit')
+      this.fault(
+        n,
+        error('UNSUPPORTED_OP', `${describe(n)}: ${reason}`, n.range, { subject: n.id }),
+      );
+    else this.makeOpaque(n, reason);
   }
 
   private finishNode(n: Node, ctx: Context, results: readonly LTensor[], view: boolean): void {
@@ -338,7 +385,8 @@ class Lowering implements Definitions {
     const e = h.at(vars);
     if (e.op === 'load') {
       const v = this.values.get(e.value);
-      if (v && (v.role === 'computed' || v.role === 'opaque') && e.dtype === v.dtype) {
+      const made = v?.role === 'computed' || v?.role === 'opaque' || v?.role === 'region';
+      if (v && made && e.dtype === v.dtype) {
         const sameOrder = I.same(I.linearise(e.index, v.shape), I.linearise(vars, h.shape));
         if (sameOrder && I.same(I.product(v.shape), I.product(h.shape))) return v.id;
       }
@@ -365,8 +413,13 @@ class Lowering implements Definitions {
   private prune(outputs: readonly ProgramOutput[]): {
     computes: Compute[];
     values: Map<ValueId, Value>;
+    regions: ProgramRegion[];
   } {
     const needed = new Set<ValueId>();
+    const makers = new Map<ValueId, ProgramRegion>();
+    for (const r of this.regionLowering.regions)
+      for (const v of [...formalsOf(r), ...resultsOf(r)]) makers.set(v, r);
+    const alive = new Set<ProgramRegion>();
     const stack: ValueId[] = outputs.map((o) => o.value);
     // What an opaque op reads is needed too: it must be there for people to see.
     for (const n of this.unsupported.size === 0 ? [] : this.neededNodes()) {
@@ -378,15 +431,23 @@ class Lowering implements Definitions {
       needed.add(v);
       const c = this.computeOf.get(v);
       if (c) visitLoads(c.body, (l) => stack.push(l.value));
+      // A region runs as a whole: all that it hands over is needed.
+      const region = makers.get(v);
+      if (region && !alive.has(region)) {
+        alive.add(region);
+        stack.push(...outerNeeds(region), ...innerNeeds(region));
+        stack.push(...formalsOf(region), ...resultsOf(region));
+      }
     }
     const computes = this.computes.filter((c) => needed.has(c.value));
-    const alive = new Set<NodeId>();
-    for (const c of computes) for (const o of c.origin) alive.add(o);
+    const origins = new Set<NodeId>();
+    for (const c of computes) for (const o of c.origin) origins.add(o);
     for (const [id, kind] of this.kinds)
-      if (kind === 'compute' && !alive.has(id)) this.kinds.set(id, 'dead');
+      if (kind === 'compute' && !origins.has(id)) this.kinds.set(id, 'dead');
     const values = new Map<ValueId, Value>();
     for (const [id, v] of this.values) if (needed.has(id) || v.role === 'input') values.set(id, v);
-    return { computes, values };
+    const regions = this.regionLowering.regions.filter((r) => alive.has(r));
+    return { computes, values, regions };
   }
 
   private storedOperands(n: Node): ValueId[] {
@@ -480,6 +541,13 @@ function constValue(id: ValueId, name: string, h: LTensor, known: readonly Known
 function asKnown(k: readonly Known[]): readonly number[] | readonly Dim[] {
   const numbers = k.filter((x): x is number => typeof x === 'number');
   return numbers.length === k.length ? numbers : k.map((x) => I.ix(x));
+}
+
+function plainNumbers(
+  known: readonly Dim[] | readonly number[] | undefined,
+): readonly number[] | undefined {
+  const numbers = known?.flatMap((k) => (typeof k === 'number' ? k : (I.constOf(k) ?? [])));
+  return numbers?.length === known?.length ? numbers : undefined;
 }
 
 /** Element count when every dim is a number. */
@@ -649,7 +717,9 @@ class Context implements LowerContext {
     return `${this.node.id}:${this.next++}`;
   }
 
-  private register(c: Compute): LTensor {
+  private register(made: Compute): LTensor {
+    const { body } = this.node;
+    const c = body === undefined ? made : { ...made, region: body };
     this.computes.push(c);
     this.made.add(c.value);
     return this.driver.addCompute(c, `${this.node.name || this.node.op}.${this.next}`);

@@ -5,8 +5,6 @@ import type { OpDef } from './op';
 
 const RANDOM = 'its result is random: results could not be verified';
 const STRINGS = 'it works on strings, which have no place on a GPU';
-const SEQUENCES = 'sequences of tensors and optional values are not supported';
-const CONTROL = 'its body runs as often as the data says; only straight-line graphs can be fused';
 
 const REASONS: Readonly<Record<string, readonly string[]>> = {
   [RANDOM]: [
@@ -18,21 +16,6 @@ const REASONS: Readonly<Record<string, readonly string[]>> = {
     'Multinomial',
   ],
   [STRINGS]: ['StringConcat', 'StringSplit', 'StringNormalizer', 'RegexFullMatch'],
-  [SEQUENCES]: [
-    'SequenceAt',
-    'SequenceConstruct',
-    'SequenceEmpty',
-    'SequenceErase',
-    'SequenceInsert',
-    'SequenceLength',
-    'SequenceMap',
-    'SplitToSequence',
-    'ConcatFromSequence',
-    'Optional',
-    'OptionalGetElement',
-    'OptionalHasElement',
-  ],
-  [CONTROL]: ['Loop', 'Scan'],
   'it decodes a compressed image, which is no tensor computation': ['ImageDecoder'],
 };
 

@@ -9,8 +9,18 @@
  * inside long ones, so that its host can report progress, answer a cancellation, or take each result
  * as it comes and let it go. What isn't to be kept is released after its last use.
  */
+import type { BodyId } from '../graph/graph';
 import type { Compute, ComputeId, ConstData, Program, Value } from '../ir/compute';
 import { visitExpr, type ValueId } from '../ir/expr';
+import { type Dim, evaluate } from '../ir/indexExpr';
+import {
+  bodiesOf,
+  innerNeeds,
+  outerNeeds,
+  type ProgramLoop,
+  type ProgramRegion,
+  withRegions,
+} from '../ir/region';
 import { integerRange } from '../graph/dtype';
 import { generate, type Generated } from './codegen';
 import { decode } from './contents';
@@ -76,8 +86,15 @@ export function* interpretSteps(
   options: InterpretOptions = {},
 ): Generator<Step, Map<ValueId, Float64Array>> {
   const run = new Interpretation(program, inputs, options.keep);
-  for (const c of program.computes) yield* run.compute(c);
+  if (program.regions) yield* run.body(undefined);
+  else for (const c of program.computes) yield* run.compute(c);
   return run.results();
+}
+
+interface MadeCompute {
+  readonly nest: NonNullable<ReturnType<typeof makeNest>>;
+  readonly code: Generated;
+  readonly kernel: Kernel;
 }
 
 class Interpretation {
@@ -86,6 +103,7 @@ class Interpretation {
   private readonly kept = new Map<ValueId, Float64Array>();
   private readonly lastUse: ReadonlyMap<ValueId, ComputeId>;
   private readonly kernels = new Map<string, Kernel>();
+  private readonly made = new Map<ComputeId, MadeCompute>();
   private done = 0;
 
   constructor(
@@ -100,12 +118,11 @@ class Interpretation {
   *compute(c: Compute): Generator<Step, void> {
     const step = { compute: c.id, value: c.value, total: this.program.computes.length };
     const out = this.allocate(c.value);
-    const nest = makeNest(c, this.program.dims, (v) => this.shapeOf(v));
-    if (!nest) {
+    const made = this.made.get(c.id) ?? this.make(c);
+    if (!made) {
       out.fill(emptyResult(c));
     } else {
-      const code = generate(nest, (v) => this.fillOf(v));
-      const kernel = this.compile(code);
+      const { nest, code, kernel } = made;
       const arrays = code.loads.map((v) => this.packed(v, nest.packings.get(v)));
       const perRow = Math.max(1, (nest.elements / code.rows) * nest.trips);
       const rows = Math.max(1, Math.round(CHUNK / perRow / code.align)) * code.align;
@@ -119,6 +136,98 @@ class Interpretation {
     if (!this.keep || this.keep.has(c.value)) this.kept.set(c.value, out);
     this.release(c);
     yield { ...step, done: this.done, data: out };
+  }
+
+  // -- Branches and loops -------------------------------------------------------------------------
+
+  /** The computes of a body in their order, and the regions among them. */
+  *body(body: BodyId | undefined): Generator<Step, void> {
+    const { program } = this;
+    const items = withRegions(
+      program.computes.filter((c) => c.region === body),
+      loadsOf,
+      (program.regions ?? []).filter((r) => r.parent === body),
+      (r) => this.needsOf(r),
+    );
+    for (const x of items) {
+      if ('unit' in x) yield* this.compute(x.unit);
+      else yield* x.region.kind === 'loop' ? this.loop(x.region) : this.branch(x.region);
+    }
+  }
+
+  private needsOf(r: ProgramRegion): ValueId[] {
+    const { computes, regions = [] } = this.program;
+    const bodies = bodiesOf(r);
+    const within = (b: BodyId | undefined): boolean => b !== undefined && bodies.includes(b);
+    return [
+      ...outerNeeds(r),
+      ...innerNeeds(r),
+      ...computes.flatMap((c) => (within(c.region) ? [...loadsOf(c)] : [])),
+      ...regions.flatMap((x) => (within(x.parent) ? this.needsOf(x) : [])),
+    ];
+  }
+
+  private *branch(r: ProgramRegion & { kind: 'branch' }): Generator<Step, void> {
+    const arm = r.arms[this.first(r.condition) !== 0 ? 0 : 1];
+    yield* this.body(arm.body);
+    r.results.forEach((v, k) => this.set(v, this.arrayOf(arm.gives[k] ?? '')));
+  }
+
+  private *loop(r: ProgramLoop): Generator<Step, void> {
+    const bound = r.trips === undefined ? undefined : this.sizes(r.trips);
+    const counted = r.tripsValue === undefined ? Infinity : this.first(r.tripsValue);
+    const trips = Math.min(bound ?? Infinity, counted);
+    let on = r.condition === undefined || this.first(r.condition) !== 0;
+    for (const c of r.carried) this.set(c.formal, this.arrayOf(c.initial));
+    const rows = r.stacked.map((s) => this.allocate(s.result));
+    const place = (n: number, length: number, reverse: boolean, i: number): number =>
+      (reverse ? n - 1 - i : i) * length;
+    for (let i = 0; on && i < trips; i++) {
+      if (r.iteration !== undefined) this.set(r.iteration, [i]);
+      if (r.running !== undefined) this.set(r.running, [1]);
+      for (const s of r.sliced) {
+        const length = this.sizeOf(s.formal);
+        const at = place(trips, length, s.reverse, i);
+        const all = this.arrayOf(s.source);
+        this.set(
+          s.formal,
+          Float64Array.from({ length }, (_, k) => all[at + k] ?? 0),
+        );
+      }
+      yield* this.body(r.body);
+      r.stacked.forEach((s, k) => {
+        const row = this.arrayOf(s.element);
+        rows[k]?.set(Float64Array.from(row), place(trips, row.length, s.reverse, i));
+      });
+      const next = r.carried.map((c) => this.arrayOf(c.next));
+      r.carried.forEach((c, k) => this.set(c.formal, next[k] ?? []));
+      on = r.goesOn === undefined || this.first(r.goesOn) !== 0;
+    }
+    for (const c of r.carried) this.set(c.result, this.arrayOf(c.formal));
+    r.stacked.forEach((s, k) => this.set(s.result, rows[k] ?? []));
+  }
+
+  private first(value: ValueId): number {
+    return this.arrayOf(value)[0] ?? 0;
+  }
+
+  private sizes(d: Dim): number {
+    return evaluate(d, (s) => this.program.dims.get(s));
+  }
+
+  private set(value: ValueId, array: ArrayLike<number>): void {
+    this.arrays.set(value, array);
+  }
+
+  /** The compute's code; undefined when it has no points. */
+  private make(c: Compute): MadeCompute | undefined {
+    const nest = makeNest(c, this.program.dims, (v) => this.shapeOf(v));
+    if (!nest) return undefined;
+    const code = generate(nest, (v) => this.fillOf(v));
+    const made = { nest, code, kernel: this.compile(code) };
+    // Only what is in a loop is computed again.
+    if (c.region !== undefined) this.made.set(c.id, made);
+    return made;
   }
 
   /** The kept values; those that no compute defines as float64 copies. */
@@ -135,6 +244,8 @@ class Interpretation {
   }
 
   private release(c: Compute): void {
+    // A body's operands are read again in its next iteration.
+    if (this.program.regions) return;
     for (const v of loadsOf(c)) if (this.lastUse.get(v) === c.id) this.arrays.delete(v);
     if (!this.lastUse.has(c.value)) this.arrays.delete(c.value);
   }

@@ -3,18 +3,22 @@
  */
 import { type DType, type Storage, storageBytes, storageOf } from '../graph/dtype';
 import { emitWgsl } from '../codegen/wgsl/emit';
+import type { BodyId } from '../graph/graph';
 import type { Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { BufferSpec, DispatchSpec, ExecPlan } from '../result';
 import type { KernelIr } from './kernelIr';
 import { type MemoryStep, planMemory } from './memoryPlan';
+import { execSteps, type StepUnit } from './steps';
 
 export interface PlannedKernel {
   readonly id: string;
   readonly label: string;
   /** One per dispatch. */
   readonly code: readonly KernelIr[];
+  /** The body of a region that it is in. */
+  readonly body?: BodyId;
 }
 
 /** WebGPU's own limit on workgroups along one dim of the grid. */
@@ -76,10 +80,15 @@ export function makeExecPlan(
           : 'intermediate'
         : v.role === 'opaque'
           ? 'intermediate'
-          : v.role;
+          : v.role === 'region'
+            ? outputs.has(id)
+              ? 'output'
+              : 'intermediate'
+            : v.role;
     buffers.set(id, bufferSpec(v, dims, f16, role));
   };
   const dispatches: DispatchSpec[] = [];
+  const units: StepUnit[] = [];
   for (const k of kernels) {
     for (const ir of k.code) {
       for (const v of ir.scratch ?? [])
@@ -88,6 +97,11 @@ export function makeExecPlan(
       const count = I.evaluate(ir.workgroups, (s) => dims.get(s));
       // Nothing to compute: every result is empty.
       if (count <= 0) continue;
+      units.push({
+        dispatch: dispatches.length,
+        body: k.body,
+        reads: ir.buffers.flatMap((b) => (b.access === 'read' ? [b.value] : [])),
+      });
       dispatches.push({
         kernel: k.id,
         label: k.label,
@@ -100,8 +114,18 @@ export function makeExecPlan(
     }
   }
   for (const o of program.outputs) use(o.value);
+  const regions = (program.regions ?? []).length > 0;
+  const bufferOf = (v: ValueId): BufferSpec => {
+    use(v);
+    const b = buffers.get(v);
+    if (!b) throw new Error(`no buffer for ${v}`);
+    return b;
+  };
+  const steps = regions ? execSteps({ ...program, dims }, units, bufferOf) : undefined;
   return {
-    buffers: placed([...buffers.values()], dispatches),
+    ...(steps ? { steps } : {}),
+    // A body's lifetimes go round: nothing shares memory there.
+    buffers: steps ? [...buffers.values()] : placed([...buffers.values()], dispatches),
     dispatches,
     outputs: program.outputs.map((o) => ({
       name: o.name,

@@ -1,7 +1,7 @@
 /**
  * The verifiers of L2 and L3, for tests: what the templates and the planner promise each other.
  */
-import type { ExecPlan } from '../result';
+import type { CopyStep, DispatchSpec, ExecPlan, ExecStep } from '../result';
 import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
 
 const BUILTINS: ReadonlyMap<string, KType> = new Map([
@@ -182,16 +182,61 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
     if (b.role === 'input' || b.role === 'param' || b.role === 'const') ready.add(b.id);
     if (b.elements === 0) empty.add(b.id);
   }
-  for (const d of plan.dispatches) {
-    for (const b of d.bindings)
-      if (b.access === 'read' && !ready.has(b.buffer) && !empty.has(b.buffer))
-        problems.push(`${d.kernel} reads ${b.buffer} before it is stored`);
+  const read = (who: string, buffer: string | undefined): void => {
+    if (buffer !== undefined && !ready.has(buffer) && !empty.has(buffer))
+      problems.push(`${who} reads ${buffer} before it is stored`);
+  };
+  const dispatch = (d: DispatchSpec): void => {
+    for (const b of d.bindings) if (b.access === 'read') read(d.kernel, b.buffer);
     for (const b of d.bindings) {
       if (b.access !== 'read_write') continue;
       if (ready.has(b.buffer)) problems.push(`${b.buffer} is stored twice`);
       ready.add(b.buffer);
     }
-  }
+  };
+  const copies = (who: string, list: readonly CopyStep[]): void => {
+    for (const c of list) read(who, c.from);
+    for (const c of list) ready.add(c.to);
+  };
+  const walk = (steps: readonly ExecStep[]): void => {
+    for (const s of steps) {
+      switch (s.kind) {
+        case 'dispatch': {
+          const d = plan.dispatches[s.dispatch];
+          if (d) dispatch(d);
+          else problems.push(`there is no dispatch ${s.dispatch}`);
+          break;
+        }
+        case 'copy':
+          copies('a copy', [s]);
+          break;
+        case 'branch':
+          read(s.region, s.condition);
+          walk(s.then);
+          walk(s.else);
+          break;
+        case 'loop':
+          for (const b of [s.tripsBuffer, s.condition]) read(s.region, b);
+          copies(s.region, s.start);
+          for (const x of s.slices) {
+            read(s.region, x.whole);
+            ready.add(x.part);
+          }
+          for (const b of [s.iteration, s.running]) if (b !== undefined) ready.add(b);
+          walk(s.body);
+          for (const x of s.rows) {
+            read(s.region, x.part);
+            ready.add(x.whole);
+          }
+          read(s.region, s.goesOn);
+          copies(s.region, s.next);
+          copies(s.region, s.end);
+          break;
+      }
+    }
+  };
+  if (plan.steps) walk(plan.steps);
+  else plan.dispatches.forEach(dispatch);
   for (const o of plan.outputs)
     if (!ready.has(o.buffer) && !empty.has(o.buffer))
       problems.push(`the output ${o.name} is never stored`);

@@ -98,6 +98,8 @@ export function withoutKernelText(node: NodeView): string {
       return 'constant: computed at compile time';
     case 'dead':
       return 'no output needs it: left out';
+    case 'region':
+      return 'control flow: its bodies have kernels of their own';
     case 'opaque':
       return `not supported${node.unsupported ? `: ${shorten(node.unsupported, 80)}` : ''}`;
     case 'compute':

@@ -28,7 +28,7 @@ export function kernelTree(
     const children = kernel.nodes
       .flatMap((id) => nodes.get(id) ?? [])
       .map((node) => opItem(result, node, kernel.id));
-    return kernelItem(kernel, profile, children);
+    return kernelItem(result, kernel, profile, children);
   });
   const outside = result.graph.nodes.filter(({ id }) => kernelsOf(id).length === 0);
   if (outside.length === 0) return kernels;
@@ -48,19 +48,21 @@ export function kernelTree(
 }
 
 function kernelItem(
+  result: CompileResult,
   kernel: KernelView,
   profile: ProfileResult | undefined,
   children: readonly TreeItem[],
 ): TreeItem {
   const time = timeOf(kernel, profile);
   const savings = savingsText(kernel);
+  const body = result.regions?.flatMap((r) => r.bodies).find(({ id }) => id === kernel.region);
   const shownTime = time
     ? `${formatMicroseconds(time.medianUs)} measured`
     : `est. ${formatMicroseconds(kernel.estimatedUs)}`;
   return {
     id: kernel.id,
     label: `${kernel.id}  ${kernel.label}`,
-    description: [kernel.pattern, shownTime].join(' · '),
+    description: [kernel.pattern, shownTime, ...(body ? [`in ${body.title}`] : [])].join(' · '),
     tooltip: [
       `${kernel.id}: ${kernel.label}`,
       `${kernel.template}, bound by ${kernel.bound}`,

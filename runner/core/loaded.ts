@@ -3,6 +3,7 @@
  * often as wanted.
  */
 import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
+import { writtenBySteps } from './control';
 import { USAGE, type Device } from './device';
 import { fail, Faulted } from './faults';
 import { slotOf, writtenBuffers, type BufferPool } from './memory';
@@ -43,7 +44,10 @@ export class JobMemory {
     pipelines: PipelineCache,
     contents: (spec: BufferSpec) => Promise<StorageArray>,
   ): Promise<LoadedPlan> {
-    const written = new Set(writtenBuffers(plan).map((w) => w.spec.id));
+    const written = new Set([
+      ...writtenBuffers(plan).map((w) => w.spec.id),
+      ...writtenBySteps(plan.steps ?? []),
+    ]);
     const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
     const byId = new Map<string, GPUBuffer>();
     const fresh = new Map<string, BufferSpec>();

@@ -19,6 +19,8 @@ export class Resident {
   /** Puts one run of the whole plan on the queue; returns at once. */
   submit(): void {
     const { gpu } = this.device;
+    if (this.loaded.plan.steps)
+      fail('UNSUPPORTED', 'A plan with branches or loops can’t be put on the queue as a whole.');
     const encoder = gpu.createCommandEncoder();
     const pass = encoder.beginComputePass();
     for (const d of this.loaded.dispatches) encodeDispatch(pass, d);

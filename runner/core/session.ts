@@ -12,6 +12,7 @@ import { ContentSource, DEFAULT_SEED } from './contents';
 import { Device, type Host, type Watch } from './device';
 import { fail, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
+import { runSteps, type StepHost } from './control';
 import { measure, type Contestant } from './measure';
 import { BufferPool, checkSizes, writesByDispatch } from './memory';
 import { PipelineCache } from './pipelines';
@@ -97,6 +98,10 @@ export class Session {
     const { options, program } = job;
     const notes: string[] = [];
     const plans = [job.unfused.exec, job.fused.exec];
+    if (plans.some((p) => p.steps))
+      fail('UNSUPPORTED', 'A graph with branches or loops can be run, but not profiled yet.', {
+        advice: 'Make the conditions and the numbers of iterations constants of the file.',
+      });
     for (const p of plans) checkSizes(device, p);
     const compileStart = host.now();
     await this.pipelines.compileAll(plans, watch, signal);
@@ -205,7 +210,9 @@ export class Session {
     const { queue } = device.gpu;
     const total = loaded.dispatches.length;
     const writes = writesByDispatch(loaded.plan);
-    for (const [i, d] of loaded.dispatches.entries()) {
+    const dispatch = async (i: number): Promise<void> => {
+      const d = loaded.dispatches[i];
+      if (!d) throw new Error(`there is no dispatch ${i}`);
       throwIfCancelled(signal);
       const { kernel } = d.spec;
       device.current = kernel;
@@ -228,9 +235,51 @@ export class Session {
         const data = await this.pool.read(loaded.buffer(spec.id), spec);
         results?.push({ kernel, spec, data });
       }
-    }
+    };
+    const { steps } = loaded.plan;
+    if (steps) await runSteps(steps, this.stepHost(loaded, dispatch, watch, signal));
+    else for (const i of loaded.dispatches.keys()) await dispatch(i);
     if (results) watch.progress({ stage, done: total, total });
     device.current = undefined;
+  }
+
+  private stepHost(
+    loaded: LoadedPlan,
+    dispatch: (i: number) => Promise<void>,
+    watch: Watch,
+    signal: CancelSignal,
+  ): StepHost {
+    const { gpu } = this.device;
+    const specs = new Map(loaded.plan.buffers.map((b) => [b.id, b]));
+    return {
+      dispatch,
+      copy: async (copies) => {
+        const some = copies.filter((c) => c.bytes > 0);
+        if (some.length === 0) return;
+        await this.device.scoped(undefined, () => {
+          const encoder = gpu.createCommandEncoder();
+          for (const c of some)
+            encoder.copyBufferToBuffer(
+              loaded.buffer(c.from),
+              c.fromOffset,
+              loaded.buffer(c.to),
+              c.toOffset,
+              c.bytes,
+            );
+          gpu.queue.submit([encoder.finish()]);
+        });
+      },
+      read: async (id) => {
+        throwIfCancelled(signal);
+        watch.working(undefined, EXPECTED_FIRST_MS);
+        const spec = specs.get(id);
+        if (!spec) throw new Error(`there is no buffer ${id} in the plan`);
+        return (await this.pool.read(loaded.buffer(id), spec))[0] ?? 0;
+      },
+      // Booleans and integers take 32 bits.
+      write: (id, value) =>
+        gpu.queue.writeBuffer(loaded.buffer(id), 0, Int32Array.of(value).buffer),
+    };
   }
 
   private clockNotes(clock: Clock, notes: string[]): void {

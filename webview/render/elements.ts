@@ -1,6 +1,7 @@
 /** Marks as elements of the page: made, and changed in place where their kinds stay the same. */
 import * as d3 from 'd3';
-import { routePath, type Mark } from './marks';
+import type { PlacedFrame } from './frames';
+import { frameMarks, routePath, type Mark } from './marks';
 import type { PlacedEdge, PlacedItem } from './placed';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -25,6 +26,22 @@ function tooltipOf(item: PlacedItem): string {
         .join('\n');
     }
   }
+}
+
+/** The frames of branches and loops, behind everything else. */
+export function drawFrames(
+  layer: d3.Selection<SVGGElement, unknown, null, undefined>,
+  frames: readonly PlacedFrame[],
+): void {
+  layer
+    .selectAll<SVGGElement, PlacedFrame>('g.frame')
+    .data([...frames], ({ id }) => id)
+    .join((enter) => enter.append('g').attr('class', 'frame'))
+    .attr('transform', ({ x, y }) => `translate(${x},${y})`)
+    .each((frame, i, nodes) => {
+      const g = nodes[i];
+      if (g) patchMarks(g, frameMarks(frame), false, undefined);
+    });
 }
 
 /** Changes a group's elements into these marks; in place where they are of the same kinds. */

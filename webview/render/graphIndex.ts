@@ -72,6 +72,13 @@ export class GraphIndex {
     return this.decisionsByNode.get(node) ?? [];
   }
 
+  /** What people call the body of a branch or a loop. */
+  bodyTitle(id: string): string {
+    for (const r of this.result.regions ?? [])
+      for (const b of r.bodies) if (b.id === id) return b.title;
+    return id;
+  }
+
   /** A name for people: never empty. */
   nodeName(id: string): string {
     const node = this.nodes.get(id);

@@ -22,7 +22,7 @@ import {
   type Mark,
   type MarkContext,
 } from './marks';
-import { MOVE_MS, patchMarks } from './elements';
+import { drawFrames, MOVE_MS, patchMarks } from './elements';
 import { Minimap } from './minimap';
 import type { Palette } from './palette';
 import type { Bounds, PlacedItem, PlacedScene } from './placed';
@@ -54,6 +54,7 @@ export class GraphView {
   readonly element: SVGSVGElement;
   private readonly svg: d3.Selection<SVGSVGElement, unknown, null, undefined>;
   private readonly world: ItemGroup;
+  private readonly frames: ItemGroup;
   private readonly layers: Record<'bulk' | 'kernels' | 'edges' | 'leaves' | 'overlay', ItemGroup>;
   private readonly camera: Camera;
   private placed: PlacedScene | undefined;
@@ -93,6 +94,7 @@ export class GraphView {
     this.world = this.svg.append('g').attr('class', 'world');
     const layer = (name: string): ItemGroup =>
       this.world.append('g').attr('class', `layer-${name}`);
+    this.frames = layer('frames').attr('aria-hidden', 'true');
     this.layers = {
       bulk: layer('bulk').attr('aria-hidden', 'true'),
       kernels: layer('kernels'),
@@ -283,6 +285,7 @@ export class GraphView {
     this.drawn = { bounds, k, visible };
     const bulk = visible.detail === 'bulk';
     this.svg.attr('data-detail', visible.detail);
+    drawFrames(this.frames, placed.frames);
     drawBulk(this.layers.bulk, bulk ? visible : undefined);
     const keep = (item: PlacedItem): boolean => !bulk || this.isMarked(item.id);
     const withFocus = <T extends PlacedItem>(

@@ -8,6 +8,7 @@ import type { Pattern } from '../../compiler/fusion/verdicts';
 import type { Route } from '../layout/graph';
 import { fitText, formatPercent, formatUs, textWidth } from './format';
 import { isOff, kernelUs, type Times } from './graphIndex';
+import type { PlacedFrame } from './frames';
 import { GLYPHS } from './glyphs';
 import type { Detail } from './lod';
 import { STUB, type PlacedEdge, type PlacedKernel, type PlacedLeaf } from './placed';
@@ -50,6 +51,13 @@ function bigText(mark: MarkClass, content: string, width: number, height: number
   const perUnit = Math.max(1, textWidth(content, 1, true));
   const size = Math.max(8, Math.min(height * 0.6, (width * 0.86) / perUnit, 64));
   return text(mark, width / 2, height / 2 + size * 0.35, content, Math.round(size));
+}
+
+export function frameMarks({ title, width, height }: PlacedFrame): readonly Mark[] {
+  return [
+    { tag: 'rect', mark: 'frame', at: { x: 0, y: 0, width, height, rx: 10 } },
+    text('frame-title', 10, 15, fitText(title, Math.max(60, width - 20), 12)),
+  ];
 }
 
 export function kernelMarks(item: PlacedKernel, context: MarkContext): readonly Mark[] {
@@ -125,6 +133,7 @@ const LEAF_CLASS: Readonly<Record<LeafKind, MarkClass>> = {
   compute: 'leaf',
   view: 'leaf-view',
   constant: 'leaf-view',
+  region: 'leaf',
   opaque: 'leaf-opaque',
   dead: 'leaf-dead',
   input: 'leaf-data',
@@ -143,6 +152,8 @@ function leafShape(kind: LeafKind, w: number, h: number): Mark {
     case 'param':
     case 'const': // cut corners
       return path(mark, `M8,0 H${w - 8} L${w},8 V${h - 8} L${w - 8},${h} H8 L0,${h - 8} V8 Z`);
+    case 'region': // pointed at both ends, as a decision in a flow chart
+      return path(mark, `M8,0 H${w - 8} L${w},${h / 2} L${w - 8},${h} H8 L0,${h / 2} Z`);
     case 'view':
     case 'constant':
       return { tag: 'rect', mark, at: { x: 0, y: 0, width: w, height: h, rx: h / 2.4 } };

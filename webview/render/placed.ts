@@ -1,6 +1,7 @@
 /** A scene with places: flat lists of what can be drawn, with bounds for culling and hit tests. */
 import type { Route } from '../layout/graph';
 import type { LayoutResult, Seeds } from '../layout/types';
+import { type PlacedFrame, placeFrames } from './frames';
 import type { KernelBox, Leaf, Scene, SceneEdge } from './sceneTypes';
 
 export interface Bounds {
@@ -40,6 +41,7 @@ export interface PlacedScene {
   readonly scene: Scene;
   readonly width: number;
   readonly height: number;
+  readonly frames: readonly PlacedFrame[];
   readonly kernels: readonly PlacedKernel[];
   readonly leaves: readonly PlacedLeaf[];
   readonly edges: readonly PlacedEdge[];
@@ -97,7 +99,8 @@ export function placeScene(scene: Scene, layout: LayoutResult): PlacedScene {
   const { width, height } = layout;
   const byId = new Map<string, PlacedItem>();
   for (const item of [...edges, ...leaves, ...kernels]) byId.set(item.id, item);
-  return { scene, width, height, kernels, leaves, edges, byId };
+  const frames = placeFrames(scene, layout);
+  return { scene, width, height, frames, kernels, leaves, edges, byId };
 }
 
 /** Centres by id: where the next layout starts from. */

@@ -11,6 +11,7 @@ import type { Decision, KernelView, NodeView, TensorView } from '../../compiler/
 import type { InnerGraph, LayoutBox, OuterEdge } from '../layout/types';
 import { fitText, formatBytes, formatShape, plural, textWidth } from './format';
 import type { GraphIndex, View } from './graphIndex';
+import { framesOf } from './frames';
 import type { Box, InnerEdges, KernelBox, Leaf, Scene, SceneEdge } from './sceneTypes';
 
 export interface SceneOptions {
@@ -118,6 +119,7 @@ class SceneBuilder {
       tooltip: [
         `${node.sourceOp}${name === node.op ? '' : ` ${name}`}`,
         ...(node.attrs ? [node.attrs] : []),
+        ...(node.region === undefined ? [] : [`in ${index.bodyTitle(node.region)}`]),
         ...node.results.map((t) => tensorText(index.tensors.get(t))),
         ...(node.unsupported ? [node.unsupported] : []),
       ].join('\n'),
@@ -147,6 +149,7 @@ class SceneBuilder {
     }
     this.names.set(kernel.id, kernel.id);
     const title = `${kernel.id} · ${kernel.pattern}`;
+    const body = kernel.region === undefined ? undefined : index.bodyTitle(kernel.region);
     const name = only ? index.nodeName(only.id) : '';
     const label = solo && name !== only?.op ? `${kernel.label} ${name}` : kernel.label;
     const width = Math.max(
@@ -167,7 +170,7 @@ class SceneBuilder {
           ...(solo ? [] : [plural(nodes.length, 'op')]),
           formatBytes(kernel.bytesRead + kernel.bytesWritten),
         ].join(' · '),
-        tooltip: `${title}\n${label}`,
+        tooltip: [title, label, ...(body === undefined ? [] : [`in ${body}`])].join('\n'),
         width: Math.round(width),
         height: FOLDED_HEIGHT,
         leaves,
@@ -248,10 +251,14 @@ class SceneBuilder {
   ): SceneEdge {
     const tensor = wires[0]?.tensor;
     const decisions = wires.flatMap((wire) => wire.decision ?? []);
-    // Reading a graph input or a weight is not a refusal: there is nothing to fuse it with.
+    // Reading a graph input or a weight is not a refusal: there is nothing to fuse it with. Nor is
+    // what a branch or a loop is handed, or gives: it has no kernel itself.
     const refused = decisions.find(
-      ({ fused, verdicts, from: producer }) =>
-        !fused && verdicts.length > 0 && this.index.nodes.has(producer),
+      ({ fused, verdicts, from: producer, to: reader }) =>
+        !fused &&
+        verdicts.length > 0 &&
+        this.index.nodes.has(producer) &&
+        ![producer, reader].some((id) => this.index.nodes.get(id)?.kind === 'region'),
     );
     const code = this.options.view === 'after' ? refused?.verdicts[0]?.code : undefined;
     const count = wires.reduce((sum, wire) => sum + wire.count, 0);
@@ -344,6 +351,7 @@ class SceneBuilder {
     return {
       view: this.options.view,
       boxes: this.boxes,
+      frames: framesOf(this.index, this.boxes),
       outer,
       inner,
       layout: { boxes, edges },

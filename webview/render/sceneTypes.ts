@@ -5,7 +5,16 @@ import type { LayoutInput } from '../layout/types';
 import type { View } from './graphIndex';
 
 export type LeafKind =
-  'compute' | 'view' | 'constant' | 'opaque' | 'dead' | 'input' | 'param' | 'const' | 'output';
+  | 'compute'
+  | 'view'
+  | 'constant'
+  | 'region'
+  | 'opaque'
+  | 'dead'
+  | 'input'
+  | 'param'
+  | 'const'
+  | 'output';
 
 export interface Leaf {
   readonly id: string;
@@ -63,9 +72,21 @@ export interface SceneEdge {
   readonly toName: string;
 }
 
+/** What belongs to one body of a branch or a loop: drawn as a frame around it. */
+export interface SceneFrame {
+  readonly id: string;
+  readonly title: string;
+  /** Positions in the scene's boxes, those of bodies inside included. */
+  readonly boxes: readonly number[];
+  /** How many levels of frames are inside it. */
+  readonly levels: number;
+}
+
 export interface Scene {
   readonly view: View;
   readonly boxes: readonly Box[];
+  /** Outer ones first; none where the graph has no control flow. */
+  readonly frames: readonly SceneFrame[];
   /** In the order of the layout's outer edges. */
   readonly outer: readonly SceneEdge[];
   readonly inner: ReadonlyMap<string, InnerEdges>;

@@ -25,6 +25,8 @@ export interface MarkStyle {
 }
 
 export const MARKS = {
+  frame: { fill: 'none', stroke: 'muted', width: 1.2, dash: '6 4' },
+  'frame-title': { fill: 'muted', size: 12, italic: true, halo: true },
   'kernel-box': { fill: 'fill', stroke: 'accent', width: 1.5 },
   'kernel-band': { fill: 'band' },
   'kernel-glyph': { fill: 'accent' },

@@ -6,6 +6,7 @@ import type { Pattern } from '../../compiler/fusion/verdicts';
 import { kernelUs, type Times } from './graphIndex';
 import {
   edgeMarks,
+  frameMarks,
   kernelMarks,
   leafMarks,
   overlayMarks,
@@ -91,6 +92,7 @@ function sceneText(
       // A file can't be unfolded.
       .filter(({ action }) => action === undefined)
       .map((mark) => markText(mark, palette, pattern));
+  for (const item of placed.frames) group(item, item.title, draw(frameMarks(item), 'single'));
   for (const item of placed.kernels)
     group(item, item.box.tooltip, draw(kernelMarks(item, context), patternOf(item)));
   for (const item of placed.edges) lines.push(...draw(edgeMarks(item, context), 'single'));

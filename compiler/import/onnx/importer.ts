@@ -6,19 +6,24 @@
  *    branch of an If sees outside names; the body of a function doesn't).
  *  - *frame*: what the nodes of one list share: scope, operator set versions, id prefix, and inside a
  *    function the attributes of the call.
- *  - *inlining*: the nodes of a called function, or of an If's branch that is known to be taken, take
- *    the call's place. Their ids continue the call's: `n3/0`, `n3/1`.
+ *  - *inlining*: the nodes of a called function, or of an inner graph, take the call's place. Their ids
+ *    continue the call's: `n3/0`, `n3/1`. What is done with inner graphs stands in control.ts.
  *  - *alias*: the result id of an inlined node, which is another id: that of the inner result.
  *
  * Ids are positions: `n<k>` the k-th node of the file, `n<k>.<j>` its j-th result, `in<k>` an input,
  * `w<k>` an initializer. The file's names are for people only; they may be empty or repeated.
- *
- * An If whose condition is computed from shapes stays an unsupported node here: only lowering knows
- * the value. A driver that folds the condition can import again with the branch chosen.
  */
 import { type Diagnostic, error, warning } from '../../diagnostics';
 import { isFloat } from '../../graph/dtype';
-import type { ConstTensor, Graph, Node, Tensor, TensorId } from '../../graph/graph';
+import type {
+  BranchRegion,
+  ConstTensor,
+  Graph,
+  Node,
+  Region,
+  Tensor,
+  TensorId,
+} from '../../graph/graph';
 import { num } from '../../ir/indexExpr';
 import { opByOnnx } from '../../ops';
 import {
@@ -28,6 +33,9 @@ import {
   resolveReferences,
 } from './attributes';
 import { constantNode, tensorOf } from './constantNode';
+import { ControlFlow } from './control';
+import { addFlexAttention } from './flexAttention';
+import type { Knowledge } from './knowledge';
 import type {
   OnnxFunction,
   OnnxGraph,
@@ -36,6 +44,17 @@ import type {
   OnnxTensor,
   OnnxValueInfo,
 } from './proto';
+import {
+  type Builder,
+  declaredTypes,
+  describe,
+  type Frame,
+  type Made,
+  MISSING,
+  quote,
+  Scope,
+} from './scope';
+import { Sequences } from './sequences';
 import { convertTensor, countElements, knownNumbers } from './tensors';
 import { DimNames } from './types';
 
@@ -51,35 +70,16 @@ const READ_WHOLE: ReadonlySet<string> = new Set([
 const MAX_NODES = 200_000;
 const MAX_CALL_DEPTH = 40;
 
-class Scope {
-  /** undefined: an optional input that the call left out. */
-  readonly names = new Map<string, TensorId | undefined>();
-  constructor(private readonly outer?: Scope) {}
-
-  /** The id of a name; `missing` when nothing defines it. */
-  find(name: string): TensorId | undefined | typeof MISSING {
-    if (this.names.has(name)) return this.names.get(name);
-    return this.outer ? this.outer.find(name) : MISSING;
-  }
-}
-const MISSING = Symbol('missing');
-
-interface Frame {
-  readonly scope: Scope;
-  readonly opsets: ReadonlyMap<string, number>;
-  /** `n` at the top, `n3/` inside node n3. */
-  readonly prefix: string;
-  readonly declared: ReadonlyMap<string, OnnxValueInfo>;
-  readonly attributes?: AttributeEnv;
-  /** Keys of the functions being inlined, outermost first. */
-  readonly calls: readonly string[];
+export function buildGraph(
+  model: OnnxModel,
+  fileName: string,
+  diagnostics: Diagnostic[],
+  knowledge: Knowledge,
+): Graph {
+  return new Importer(model, diagnostics, knowledge).run(fileName);
 }
 
-export function buildGraph(model: OnnxModel, fileName: string, diagnostics: Diagnostic[]): Graph {
-  return new Importer(model, diagnostics).run(fileName);
-}
-
-class Importer {
+class Importer implements Builder {
   private readonly nodes: Node[] = [];
   private readonly tensors = new Map<TensorId, Tensor>();
   private readonly aliases = new Map<TensorId, TensorId>();
@@ -90,10 +90,13 @@ class Importer {
   private visited = 0;
   private stopped = false;
   private assumedOpset: number | undefined;
+  private readonly sequences = new Sequences(this);
+  private readonly control = new ControlFlow(this, this.sequences.isSequence);
 
   constructor(
     private readonly model: OnnxModel,
     private readonly diagnostics: Diagnostic[],
+    readonly knowledge: Knowledge,
   ) {
     this.dims = new DimNames(diagnostics);
     for (const f of model.functions)
@@ -137,6 +140,10 @@ class Importer {
       const tensor = this.resolve(scope.find(o.name));
       if (tensor === undefined)
         this.report(error('UNKNOWN_VALUE', `nothing defines the output ${quote(o.name)}`));
+      else if (this.sequences.isSequence(tensor))
+        this.report(
+          error('UNSUPPORTED_TYPE', `output ${quote(o.name)}: its type, sequence, isn't supported`),
+        );
       else outputs.push({ name: o.name, tensor });
     }
     if (outputs.length === 0 && graph.nodes.length > 0)
@@ -170,15 +177,39 @@ class Importer {
       outputs,
       dims: this.dims.dims,
       directives: [],
+      ...(this.control.regions.length > 0 ? { regions: this.regions() } : {}),
     };
   }
 
-  private report(d: Diagnostic): void {
+  /** Ids that stand for others replaced. */
+  private regions(): Region[] {
+    const real = (id: TensorId): TensorId => this.resolve(id) ?? id;
+    return this.control.regions.map((r): Region => {
+      if (r.kind === 'branch') {
+        const of = (b: BranchRegion['then']): BranchRegion['then'] => ({
+          ...b,
+          gives: b.gives.map(real),
+        });
+        return { ...r, condition: real(r.condition), then: of(r.then), else: of(r.else) };
+      }
+      return {
+        ...r,
+        ...(r.trips === undefined ? {} : { trips: real(r.trips) }),
+        ...(r.condition === undefined ? {} : { condition: real(r.condition) }),
+        ...(r.goesOn === undefined ? {} : { goesOn: real(r.goesOn) }),
+        carried: r.carried.map((c) => ({ ...c, initial: real(c.initial), next: real(c.next) })),
+        sliced: r.sliced.map((c) => ({ ...c, source: real(c.source) })),
+        stacked: r.stacked.map((c) => ({ ...c, element: real(c.element) })),
+      };
+    });
+  }
+
+  report(d: Diagnostic): void {
     this.diagnostics.push(d);
   }
 
   /** Follows aliases. A call that only hands its operand through can, in a cyclic file, lead to itself. */
-  private resolve(id: TensorId | undefined | typeof MISSING): TensorId | undefined {
+  resolve(id: TensorId | undefined | typeof MISSING): TensorId | undefined {
     if (id === undefined || id === MISSING) return undefined;
     let at: TensorId = id;
     for (let hops = 0; hops <= this.aliases.size; hops++) {
@@ -287,7 +318,7 @@ class Importer {
           this.addTensor(`${id}.0`, n.outputs[0] ?? '', r.tensor);
           return;
         }
-        this.addPlain(n, id, frame, attributes, attributes.problems[0] ?? r.message);
+        this.plain(n, id, frame, attributes, attributes.problems[0] ?? r.message);
         return;
       }
       if (n.opType === 'ConstantOfShape') {
@@ -297,16 +328,15 @@ class Importer {
           return;
         }
       }
-      if (n.opType === 'If') {
-        this.addIf(n, id, frame, attributes);
-        return;
-      }
     }
-    if (attributes.graphs.size > 0) {
-      this.addControlFlow(n, id, frame, attributes, 'it runs a graph inside it many times');
+    if (
+      this.control.add(n, id, frame, attributes, this.opset('', frame)) ||
+      this.sequences.add(n, id, frame, attributes) ||
+      addFlexAttention(this, n, id, frame, attributes)
+    )
       return;
-    }
-    this.addPlain(n, id, frame, attributes, attributes.problems[0]);
+    const inner = attributes.graphs.size > 0 ? 'graphs inside it are not supported' : undefined;
+    this.plain(n, id, frame, attributes, attributes.problems[0] ?? inner);
   }
 
   private opset(domain: string, frame: Frame): number {
@@ -352,7 +382,7 @@ class Importer {
     return t?.type && t.data ? knownNumbers({ type: t.type, data: t.data }) : undefined;
   }
 
-  private addPlain(
+  plain(
     n: OnnxNode,
     id: string,
     frame: Frame,
@@ -361,7 +391,7 @@ class Importer {
     captured: readonly TensorId[] = [],
   ): void {
     const op = opByOnnx(n.domain === '' ? n.opType : `${n.domain}:${n.opType}`);
-    const { operands, missing } = this.operands(n, id, frame);
+    const { operands, missing } = this.operandsOf(n, id, frame);
     const reason = problem ?? missing ?? (op ? undefined : noSuchOp(n));
     if (reason !== undefined)
       this.report(
@@ -385,10 +415,15 @@ class Importer {
       operands: [...operands, ...captured],
       results,
       ...(reason === undefined ? {} : { unsupported: reason }),
+      ...(frame.body === undefined ? {} : { body: frame.body }),
     });
   }
 
-  private operands(
+  operands(n: OnnxNode, id: string, frame: Frame): (TensorId | undefined)[] {
+    return this.operandsOf(n, id, frame).operands.map((o) => this.resolve(o));
+  }
+
+  private operandsOf(
     n: OnnxNode,
     id: string,
     frame: Frame,
@@ -437,11 +472,11 @@ class Importer {
       const reason = frame.calls.includes(key)
         ? 'the function calls itself'
         : `functions call each other more than ${MAX_CALL_DEPTH} deep`;
-      this.addPlain(n, id, frame, { attrs: {}, graphs: new Map(), problems: [] }, reason);
+      this.plain(n, id, frame, { attrs: {}, graphs: new Map(), problems: [] }, reason);
       return;
     }
     const scope = new Scope();
-    const { operands } = this.operands(n, id, frame);
+    const operands = this.operands(n, id, frame);
     fn.inputs.forEach((name, i) => scope.names.set(name, operands[i]));
     const attributes = new Map(fn.defaults.map((a) => [a.name, a]));
     for (const [name, a] of given) attributes.set(name, a);
@@ -452,60 +487,92 @@ class Importer {
       declared: new Map(),
       attributes,
       calls: [...frame.calls, key],
+      ...(frame.body === undefined ? {} : { body: frame.body }),
     });
-    this.bindResults(n, id, fn.outputs, scope);
-  }
-
-  private addIf(n: OnnxNode, id: string, frame: Frame, attributes: NodeAttributes): void {
-    const condition = this.knownOperand(n.inputs[0], frame)?.[0];
-    if (condition === undefined) {
-      this.addControlFlow(
-        n,
-        id,
-        frame,
-        attributes,
-        'its condition is only known when the model runs',
-      );
-      return;
-    }
-    const branch = attributes.graphs.get(condition === 0 ? 'else_branch' : 'then_branch');
-    if (!branch) {
-      this.addPlain(n, id, frame, attributes, 'the branch that it takes is missing');
-      return;
-    }
-    const scope = new Scope(frame.scope);
-    this.addInitializers(branch, scope, `${id}/`);
-    this.addNodes(branch.nodes, {
-      ...frame,
-      scope,
-      prefix: `${id}/`,
-      declared: declaredTypes(branch),
-    });
-    this.bindResults(
+    this.alias(
       n,
       id,
-      branch.outputs.map((o) => o.name),
-      scope,
+      fn.outputs.map((name) => this.resolve(scope.find(name))),
     );
   }
 
+  // -- What those who inline use ----------------------------------------------------------------
+
+  get size(): number {
+    return this.nodes.length;
+  }
+
+  tensor(id: TensorId): Tensor | undefined {
+    return this.tensors.get(id);
+  }
+
+  known(id: TensorId): readonly number[] | undefined {
+    const t = this.tensors.get(id);
+    return t?.type && t.data && t.role !== 'result'
+      ? knownNumbers({ type: t.type, data: t.data })
+      : undefined;
+  }
+
+  inline(
+    g: OnnxGraph,
+    frame: Frame,
+    prefix: string,
+    inputs: readonly (TensorId | undefined)[],
+  ): Scope {
+    const scope = new Scope(frame.scope);
+    g.inputs.forEach((v, i) => scope.names.set(v.name, inputs[i]));
+    this.addInitializers(g, scope, prefix);
+    this.addNodes(g.nodes, { ...frame, scope, prefix, declared: declaredTypes(g) });
+    return scope;
+  }
+
+  make(n: OnnxNode, id: string, frame: Frame, made: Made): readonly TensorId[] {
+    const exit = made.control?.kind === 'exit';
+    const results = Array.from({ length: made.results ?? 1 }, (_, j) => {
+      const name = (exit ? n.outputs[j] : made.names?.[j]) ?? '';
+      return this.addResult(`${id}.${j}`, name || `${made.op}_${id}_${j}`, undefined, false);
+    });
+    this.nodes.push({
+      id,
+      op: made.op,
+      sourceOp: n.opType,
+      name: made.control?.kind === 'enter' ? `into ${n.name || n.opType}` : n.name,
+      attrs: made.attrs ?? {},
+      operands: made.operands,
+      results,
+      ...(made.control === undefined ? {} : { control: made.control }),
+      ...(frame.body === undefined ? {} : { body: frame.body }),
+    });
+    return results;
+  }
+
+  constant(
+    id: TensorId,
+    name: string,
+    dtype: 'i64' | 'bool' | 'f32',
+    shape: readonly number[],
+    values: readonly number[],
+  ): TensorId {
+    const type = { dtype, shape: shape.map((d) => num(d)) };
+    this.tensors.set(id, { id, name, role: 'const', type, data: { kind: 'numbers', values } });
+    return id;
+  }
+
   /** The results of the call become those inside it, under the names that the call gives them. */
-  private bindResults(n: OnnxNode, id: string, inner: readonly string[], scope: Scope): void {
+  alias(n: OnnxNode, id: string, sources: readonly (TensorId | undefined)[]): void {
     if (this.stopped) return;
     n.outputs.forEach((name, j) => {
       if (name === '') return;
       const outer = `${id}.${j}`;
-      const source = inner[j] === undefined ? MISSING : scope.find(inner[j]);
-      if (source === MISSING || source === undefined) {
+      const source = sources[j];
+      if (source === undefined) {
         this.tensors.set(outer, { id: outer, name, role: 'result' });
         this.report(
           error(
             'UNKNOWN_VALUE',
             `${describe(n, id)}: nothing inside it defines its result ${quote(name)}`,
             undefined,
-            {
-              subject: id,
-            },
+            { subject: id },
           ),
         );
         return;
@@ -517,33 +584,10 @@ class Importer {
       if (t?.role === 'result') this.tensors.set(t.id, { ...t, name });
     });
   }
-
-  private addControlFlow(
-    n: OnnxNode,
-    id: string,
-    frame: Frame,
-    attributes: NodeAttributes,
-    reason: string,
-  ): void {
-    // What the inner graphs use from outside is an operand too: it must not look unused.
-    const captured = new Set<TensorId>();
-    for (const g of attributes.graphs.values())
-      for (const name of freeNames(g)) {
-        const found = frame.scope.find(name);
-        if (found !== MISSING && found !== undefined) captured.add(found);
-      }
-    this.addPlain(n, id, frame, attributes, `${n.opType} isn't supported: ${reason}`, [
-      ...captured,
-    ]);
-  }
 }
 
 function functionKey(domain: string, name: string, overload: string): string {
   return `${domain}\n${name}\n${overload}`;
-}
-
-function declaredTypes(g: OnnxGraph): Map<string, OnnxValueInfo> {
-  return new Map([...g.valueInfo, ...g.outputs].map((v) => [v.name, v]));
 }
 
 /** Float tensors of more than one element; shapes, axes and scalars are constants. */
@@ -552,38 +596,7 @@ function isWeight(t: ConstTensor): boolean {
   return isFloat(t.type.dtype) && typeof elements === 'number' && elements > 1;
 }
 
-/** Names that a graph, or one inside it, uses but doesn't define. */
-function freeNames(g: OnnxGraph): Set<string> {
-  const defined = new Set<string>();
-  for (const t of g.initializers) defined.add(t.name);
-  for (const v of g.inputs) defined.add(v.name);
-  for (const n of g.nodes) for (const o of n.outputs) defined.add(o);
-  const free = new Set<string>();
-  const use = (name: string): void => {
-    if (name !== '' && !defined.has(name)) free.add(name);
-  };
-  for (const n of g.nodes) {
-    n.inputs.forEach(use);
-    for (const a of n.attributes) {
-      if (a.g) freeNames(a.g).forEach(use);
-      for (const inner of a.graphs) freeNames(inner).forEach(use);
-    }
-  }
-  for (const o of g.outputs) use(o.name);
-  return free;
-}
-
 function noSuchOp(n: OnnxNode): string {
   const op = n.domain === '' ? n.opType : `${n.domain}:${n.opType}`;
   return `the op ${op || '(without a type)'} isn't supported; the rest of the graph is still analysed`;
-}
-
-function describe(n: OnnxNode, id: string): string {
-  return n.name === '' ? `${n.opType} (${id})` : `${n.opType} ${quote(n.name)} (${id})`;
-}
-
-/** Names come from a file: shortened and on one line. */
-function quote(name: string): string {
-  const line = name.replace(/\p{Cc}/gu, ' ');
-  return `'${line.length > 80 ? `${line.slice(0, 77)}…` : line}'`;
 }

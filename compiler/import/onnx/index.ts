@@ -7,11 +7,18 @@
 import { type Diagnostic, error } from '../../diagnostics';
 import type { Graph, ImportResult } from '../../graph/graph';
 import { buildGraph } from './importer';
+import { Knowledge } from './knowledge';
 import { readModel } from './proto';
 import { readSideFile } from './sideFile';
 import { WireReader, type WireState } from './wire';
 
-export function importOnnx(bytes: Uint8Array, fileName: string, sideFile?: string): ImportResult {
+/** `knowledge`, when given, is asked what the file doesn't say; while it is open the graph is a draft. */
+export function importOnnx(
+  bytes: Uint8Array,
+  fileName: string,
+  sideFile?: string,
+  knowledge = new Knowledge(),
+): ImportResult {
   const diagnostics: Diagnostic[] = [];
   const state: WireState = {};
   const model = readModel(new WireReader(bytes, state));
@@ -30,7 +37,7 @@ export function importOnnx(bytes: Uint8Array, fileName: string, sideFile?: strin
     diagnostics.push(error('NO_GRAPH', message));
     return { graph: emptyGraph(fileName), diagnostics };
   }
-  const graph = buildGraph(model, fileName, diagnostics);
+  const graph = buildGraph(model, fileName, diagnostics, knowledge);
   if (sideFile === undefined) return { graph, diagnostics };
   const directives = readSideFile(sideFile, graph, diagnostics);
   return { graph: { ...graph, directives }, diagnostics };

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { compile } from '../../../compiler';
+import { attr, BOOL, type Bytes, FLOAT, graph, model, node, value } from '../onnx/encoder';
 import { HARD_CODES, SOFT_CODES, USER_CODES } from '../../../compiler/fusion/verdicts';
 
 const PAGE = readFileSync('docs/verdicts.md', 'utf8');
@@ -18,9 +19,29 @@ const sections: Section[] = EXPLAINED.split('\n### ')
   .slice(1)
   .map((text) => ({ code: text.slice(0, text.indexOf('\n')), text }));
 
+const branch = (op: string): Bytes =>
+  graph({ nodes: [node(op, ['x'], ['o'])], outputs: [value('o', FLOAT, [3])] });
+
+/** Examples that no `.fuse` file can show, by code: the page has them in words. */
+const MODELS: Readonly<Record<string, Uint8Array>> = {
+  CONTROL_FLOW: model({
+    nodes: [
+      node('If', ['c'], ['y'], {
+        attrs: [
+          attr.graph('then_branch', branch('Exp')),
+          attr.graph('else_branch', branch('Tanh')),
+        ],
+      }),
+      node('Neg', ['y'], ['z']),
+    ],
+    inputs: [value('c', BOOL, []), value('x', FLOAT, [3])],
+    outputs: [value('z', FLOAT, [3])],
+  }),
+};
+
 /** All codes in the answer to a file: of edges, of kernels, of the file as a whole. */
-function codesOf(source: string): Set<string> {
-  const { result } = compile({ file: 'example.fuse', bytes: new TextEncoder().encode(source) });
+function codesOf(file: string, bytes: Uint8Array): Set<string> {
+  const { result } = compile({ file, bytes });
   const verdicts = [
     ...result.decisions.flatMap((d) => d.verdicts),
     ...result.after.kernels.flatMap((k) => k.notes),
@@ -37,9 +58,12 @@ describe('docs/verdicts.md', () => {
 
   for (const { code, text } of sections)
     it(`shows ${code} by an example`, () => {
-      const example = /```fuse\n([\s\S]*?)```/.exec(text)?.[1];
-      assert.ok(example !== undefined, 'no example');
-      const codes = codesOf(example);
+      const example = /```(fuse|onnx)\n([\s\S]*?)```/.exec(text);
+      assert.ok(example, 'no example');
+      const bytes =
+        example[1] === 'onnx' ? MODELS[code] : new TextEncoder().encode(example[2] ?? '');
+      assert.ok(bytes, 'no model');
+      const codes = codesOf(example[1] === 'onnx' ? 'example.onnx' : 'example.fuse', bytes);
       assert.ok(codes.has(code), `the example gives ${[...codes].join(', ') || 'nothing'}`);
     });
 

@@ -319,12 +319,12 @@ describe('ONNX import', () => {
       ]);
   });
 
-  it('keeps another If opaque, with what its branches use as operands', () => {
+  it('leaves another If open in its draft, with what its branches use as operands', () => {
     assert.deepEqual(lines(branches([])).slice(2), [
       "n0.0 'h' = relu(in0)",
       "n1.0 'y' f32[4] = !If(in1, n0.0)",
       "output 'y' = n1.0",
-      "error UNSUPPORTED_OP: If (n1): If isn't supported: its condition is only known when the model runs",
+      "error UNSUPPORTED_OP: If (n1): If isn't supported: how it goes on is only known when the model runs",
     ]);
   });
 });

@@ -20,10 +20,12 @@ import {
   makePalette,
   type ThemeColours,
 } from '../../../webview/render/palette';
-import { placeScene, type PlacedScene } from '../../../webview/render/placed';
+import { type Bounds, placeScene, type PlacedScene } from '../../../webview/render/placed';
 import { buildScene } from '../../../webview/render/scene';
 import { svgText } from '../../../webview/render/svgText';
+import { compile } from '../../../compiler';
 import type { CompileResult } from '../../../compiler/result';
+import { attr, BOOL, type Bytes, FLOAT, graph, INT64, model, node, value } from '../onnx/encoder';
 import { deep, empty, mlp, odd, profileOf, transformer } from './fixture';
 
 function draw(
@@ -38,6 +40,70 @@ function draw(
   });
   return placeScene(scene, new TwoLevelLayout().layout(scene.layout));
 }
+
+/** A loop that goes on while a sum is small, with a branch inside it. */
+function looping(): CompileResult {
+  const arm = (op: string): Bytes =>
+    graph({ nodes: [node(op, ['h'], ['o'])], outputs: [value('o', FLOAT, [4])] });
+  const body = graph({
+    nodes: [
+      node('Add', ['v', 'x'], ['h']),
+      node('ReduceSum', ['h'], ['s'], { attrs: [attr.int('keepdims', 0)] }),
+      node('Less', ['s', 'limit'], ['on']),
+      node('If', ['on'], ['w'], {
+        attrs: [attr.graph('then_branch', arm('Exp')), attr.graph('else_branch', arm('Tanh'))],
+      }),
+    ],
+    inputs: [value('i', INT64, []), value('_', BOOL, []), value('v', FLOAT, [4])],
+    outputs: [value('on', BOOL, []), value('w', FLOAT, [4])],
+  });
+  const bytes = model(
+    {
+      nodes: [
+        node('Relu', ['x'], ['x0']),
+        node('Loop', ['', '', 'x0'], ['y'], { name: 'walk', attrs: [attr.graph('body', body)] }),
+        node('Neg', ['y'], ['z']),
+      ],
+      inputs: [value('x', FLOAT, [4]), value('limit', FLOAT, [])],
+      outputs: [value('z', FLOAT, [4])],
+    },
+    13,
+  );
+  return compile({ file: 'walk.onnx', bytes }).result;
+}
+
+describe('frames of branches and loops', () => {
+  const holds = (outer: Bounds, inner: Bounds): boolean =>
+    inner.x >= outer.x &&
+    inner.y >= outer.y &&
+    inner.x + inner.width <= outer.x + outer.width &&
+    inner.y + inner.height <= outer.y + outer.height;
+
+  for (const view of ['before', 'after'] as const)
+    it(`hold what is in the body, ${view} fusion`, () => {
+      const result = looping();
+      const placed = draw(result, view);
+      assert.deepEqual(
+        placed.frames.map((f) => f.title),
+        ['Loop walk: body', 'If w: then', 'If w: else'],
+      );
+      const [loop, then] = placed.frames;
+      assert.ok(loop && then && holds(loop, then));
+      const inside = result.graph.nodes.filter((n) => n.region === 'n1/body/3/then');
+      for (const n of inside) {
+        const leaf = placed.leaves.find((l) => l.leaf.node === n.id);
+        const kernel = placed.kernels.find((k) => k.box.kernel.nodes.includes(n.id));
+        const item = leaf ?? kernel;
+        assert.ok(item && holds(then, item), n.op);
+      }
+      const svg = svgText([{ title: 'walk', placed }], makePalette(DARK_THEME));
+      assert.match(svg, /Loop walk: body/);
+    });
+
+  it('are not there without control flow', () => {
+    assert.deepEqual(draw(mlp(), 'after').frames, []);
+  });
+});
 
 const printEdges = (placed: PlacedScene): string[] =>
   placed.edges.map(

@@ -86,6 +86,8 @@ function kindText({ kind }: NodeView): string {
       return 'a change of indices: costs nothing by itself';
     case 'constant':
       return 'folded at compile time';
+    case 'region':
+      return 'control flow: its bodies have kernels of their own';
     case 'opaque':
       return 'not supported';
     case 'dead':
