@@ -106,6 +106,8 @@ export interface KernelCounts {
   readonly threads: number;
   readonly workgroups: number;
   readonly dispatches: number;
+  /** Bytes that a GPU's memory moves besides those used. */
+  readonly wastedBytes: number;
 }
 
 export interface PlanView {

@@ -514,6 +514,22 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       confidence: 'modelled',
     });
   }
+  const moved = f.bytesRead + f.bytesWritten;
+  if (!device.software && f.wastedBytes > moved && time.bound === 'memory') {
+    const factor = Math.round((10 * (moved + f.wastedBytes)) / moved) / 10;
+    notes.push({
+      code: 'UNCOALESCED',
+      nodes,
+      quantity: factor,
+      limit: 1,
+      unit: '× the bytes used',
+      limitSource: 'memory moves in sectors of 32 bytes',
+      message: `neighbouring invocations touch elements that are far apart in memory, which moves up to ${factor} times the bytes that are used, less what caches keep`,
+      counterfactual:
+        'would move less if the fastest dim of what is read were that of what is written, as after a transpose that is kept in memory',
+      confidence: 'modelled',
+    });
+  }
   return {
     id: k.id,
     hash: k.facts.hash,
@@ -544,6 +560,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       threads: f.threads,
       workgroups: f.workgroups,
       dispatches: f.dispatches,
+      wastedBytes: Math.round(f.wastedBytes),
     },
   };
 }

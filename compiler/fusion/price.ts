@@ -30,7 +30,6 @@ export function priceUs(k: Priced, device: DeviceProfile): number {
       registers: 0,
       size: 0,
       repeated: [],
-      scattered: 0,
     },
     device,
   );

@@ -428,6 +428,21 @@ export class Search {
         confidence: 'modelled',
       };
     }
+    const wasted = m.features.wastedBytes - a.features.wastedBytes - b.features.wastedBytes;
+    const bytes = m.features.bytesRead + m.features.bytesWritten;
+    if (!this.options.device.software && wasted > bytes) {
+      return {
+        code: 'UNCOALESCED',
+        nodes,
+        quantity: Math.round((10 * (bytes + wasted)) / Math.max(1, bytes)) / 10,
+        limit: 1,
+        unit: '× the bytes used',
+        limitSource: 'memory moves in sectors of 32 bytes',
+        message: `in one kernel neighbouring invocations would touch elements far apart in memory, which moves bytes that nobody uses: ${us(m.cost)} instead of ${apart}`,
+        counterfactual: 'would pay if both went through memory along the same dim',
+        confidence: 'modelled',
+      };
+    }
     return {
       code: 'MODEL_SLOWER',
       nodes,

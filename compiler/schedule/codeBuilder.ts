@@ -42,6 +42,8 @@ export abstract class CodeBuilder {
   /** The last number given to a name. */
   private readonly suffixes = new Map<string, number>();
   private names = 0;
+  /** The variables that differ between the invocations of a workgroup. */
+  readonly lanes = new Map<string, (lid: number) => number>();
   readonly symbols = new Set<string>();
   readonly shared: SharedArray[] = [];
 
@@ -128,8 +130,15 @@ export abstract class CodeBuilder {
   }
 
   /** Declares an index variable that the template computed itself (from a builtin id). */
-  bindVar(hint: string, extent: IndexExpr, value: KExpr): IndexExpr {
+  bindVar(
+    hint: string,
+    extent: IndexExpr,
+    value: KExpr,
+    /** The same for an invocation of the first workgroup, by its number. */
+    ofLocal?: (lid: number) => number,
+  ): IndexExpr {
     const name = this.fresh(hint);
+    if (ofLocal) this.lanes.set(name, ofLocal);
     this.emit({ s: 'let', name, expr: value });
     this.varDepth.set(name, this.depth);
     return I.loopVar(name, extent);

@@ -10,6 +10,7 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Builder, Point } from './builder';
+import { wasteOf } from './coalescing';
 import { bound, type GroupSpec } from './group';
 import type { KernelIr, KExpr, Stmt } from './kernelIr';
 import { REPEAT_LIMIT } from './screen';
@@ -36,8 +37,8 @@ export interface Features {
   readonly size: number;
   /** Reductions evaluated more often than they have elements: value and factor. */
   readonly repeated: readonly { readonly value: ValueId; readonly factor: number }[];
-  /** Reads whose neighbouring invocations are far apart in memory: share of all reads, 0…1. */
-  readonly scattered: number;
+  /** Bytes that a GPU's memory moves besides, since neighbouring invocations are far apart in memory. */
+  readonly wastedBytes: number;
 }
 
 /** Weights in units of one add. */
@@ -94,8 +95,6 @@ export function countFeatures(
     size: 0,
     live: 0,
     most: 0,
-    reads: 0,
-    far: 0,
   };
   const loadWeight = (times: number): number =>
     times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT;
@@ -113,7 +112,6 @@ export function countFeatures(
           c.work += times * loadWeight(times);
           c.live += s.s === 'loadVec' ? 4 : 1;
           expr(s.index, times / (times > threads ? reuse : 1));
-          c.reads += times;
           break;
         }
         case 'var':
@@ -234,6 +232,10 @@ export function countFeatures(
     else bytesRead += bytes;
   }
 
+  let wastedBytes = 0;
+  for (const [value, waste] of wasteOf(program, b.accesses, b.lanes, invocations))
+    wastedBytes += waste * (bytesOf.get(value) ?? 0);
+
   const repeated: { value: ValueId; factor: number }[] = [];
   const evaluations = new Map<ValueId, number>();
   for (const d of b.serial) {
@@ -269,7 +271,7 @@ export function countFeatures(
     registers: c.most,
     size: c.size,
     repeated,
-    scattered: c.reads > 0 ? c.far / c.reads : 0,
+    wastedBytes,
   };
 }
 

@@ -20,7 +20,7 @@ export function flatWorkgroup(b: Builder, workgroup: number, threads: IndexExpr)
     b.int('imul', wg, { k: 'lit', value: workgroup, type: 'i32', depth: 0 }),
     lid,
   );
-  const thread = b.bindVar('thread', threads, flat);
+  const thread = b.bindVar('thread', threads, flat, (local) => local);
   b.exitUnless(thread, threads);
   return thread;
 }

@@ -176,6 +176,6 @@ export function joinFeatures(program: Program, f16: boolean, parts: readonly Fea
     registers: most((p) => p.registers),
     size: sum((p) => p.size + 2),
     repeated: [],
-    scattered: most((p) => p.scattered),
+    wastedBytes: sum((p) => p.wastedBytes),
   };
 }

@@ -165,10 +165,13 @@ class RowKernel {
       row = b.int('iadd', b.int('imul', wg, lit(rows, 'i32')), within);
     }
     const blocks = I.ceilDiv(this.rowsTotal, block);
-    const rowVar = b.bindVar('row', blocks, row);
+    const rowVar = b.bindVar('row', blocks, row, (local) => Math.floor(local / threads));
     const lane =
       threads === 1 ? lit(0, 'i32') : rows === 1 ? lid : b.int('imod', lid, lit(threads, 'i32'));
-    this.lane = threads === 1 ? I.num(0) : b.bindVar('lane', I.num(threads), lane);
+    this.lane =
+      threads === 1
+        ? I.num(0)
+        : b.bindVar('lane', I.num(threads), lane, (local) => local % threads);
     this.slot = lid;
     const end = b.index(this.rowsTotal);
     for (let k = 0; k < block; k++) {

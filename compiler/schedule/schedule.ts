@@ -70,7 +70,9 @@ export function kernelTimeUs(
   const use = Math.min(1, Math.max(abreast, 1) / d.saturatingThreads);
   // A quarter of a GPU's invocations keep its memory busy; a CPU's cores each have their share.
   const reach = d.software ? use : Math.min(1, 4 * use);
-  const memoryUs = (f.bytesRead + f.bytesWritten) / (d.bytesPerUs * Math.max(reach, 1e-3));
+  // A CPU’s gathers cost the same everywhere.
+  const bytes = f.bytesRead + f.bytesWritten + (d.software ? 0 : WASTE * f.wastedBytes);
+  const memoryUs = bytes / (d.bytesPerUs * Math.max(reach, 1e-3));
   const work = f.work + f.sharedAccesses * d.sharedAccessWork + f.barriers * d.barrierWork;
   const computeUs = work / (d.flopsPerUs * Math.max(use, 1e-4));
   const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
@@ -84,6 +86,8 @@ export function kernelTimeUs(
   };
 }
 
+/** Of what memory moves in vain, the share that the caches don't serve to others later on. */
+const WASTE = 0.15;
 /** Elements that a CPU's vectors hold. */
 export const CPU_LANES = 4;
 
@@ -291,8 +295,8 @@ export function scheduleGroup(
   let best: Scheduled | undefined;
   for (const c of candidates) if (!best || c.cost < best.cost) best = c;
   if (best) {
-    const inTwo = whole ? undefined : splitSchedule(group, options);
-    return { ok: true, value: inTwo && inTwo.cost < WORTH_SPLITTING * best.cost ? inTwo : best };
+    const inTwo = whole ? undefined : splitSchedule(group, options, best.features);
+    return { ok: true, value: inTwo && inTwo.cost < best.cost ? inTwo : best };
   }
   if (verdicts.length === 0 && !screened) {
     verdicts.push({
@@ -307,11 +311,18 @@ export function scheduleGroup(
   return { ok: false, verdicts };
 }
 
-/** Two dispatches must be this much cheaper than one: there is more that can go wrong with them. */
-const WORTH_SPLITTING = 0.8;
+/**
+ * What two dispatches may take of the time of one: the model must be sure, for a second launch is. The
+ * margin is part of the price, so that a group doesn't become cheaper by growing until it is split.
+ */
+const WORTH_SPLITTING = 0.6;
 
-function splitSchedule(group: GroupSpec, options: ScheduleOptions): Scheduled | undefined {
-  const wanted = partsWanted(group, options.device);
+function splitSchedule(
+  group: GroupSpec,
+  options: ScheduleOptions,
+  alone: Features,
+): Scheduled | undefined {
+  const wanted = partsWanted(group, options.device, alone);
   const groups = wanted === undefined ? undefined : splitGroups(group, wanted);
   if (!groups) return undefined;
   const dispatch = (spec: GroupSpec): { part: SchedulePart; features: Features } | undefined => {
@@ -334,7 +345,7 @@ function splitSchedule(group: GroupSpec, options: ScheduleOptions): Scheduled | 
       scratch: groups.scratch,
     },
     features,
-    cost: Math.round(us * 1e6),
+    cost: Math.round((us * 1e6) / WORTH_SPLITTING),
   };
 }
 

@@ -32,8 +32,15 @@ const MOST_PARTS = 1024;
 /** Reductions of fewer points than this in all are over before a second launch is. */
 const LEAST_WORK = 1 << 15;
 
-/** How many parts would keep the device busy; undefined where it is busy without, or the group isn't of this kind. */
-export function partsWanted(group: GroupSpec, device: DeviceProfile): number | undefined {
+/**
+ * How many parts would keep the device busy; undefined where it is busy without, or the group isn't of
+ * this kind. `alone` is what the kernel does in one dispatch.
+ */
+export function partsWanted(
+  group: GroupSpec,
+  device: DeviceProfile,
+  alone: Features,
+): number | undefined {
   const main = splittable(group);
   if (!main) return undefined;
   const { program } = group;
@@ -44,10 +51,14 @@ export function partsWanted(group: GroupSpec, device: DeviceProfile): number | u
   );
   if (results < 1 || results * points < LEAST_WORK) return undefined;
   const most = Math.min(MOST_PARTS, Math.floor(points / LEAST_POINTS));
-  // What runs side by side now: on a CPU whole workgroups, a row each.
+  // What runs side by side now: on a CPU whole workgroups, a row each. On a GPU, where rows spread
+  // over invocations waste what memory moves, one invocation a result.
+  const wasteful = alone.wastedBytes > alone.bytesRead + alone.bytesWritten;
   const now = device.software
     ? Math.ceil(results / 64) * LANES
-    : results * Math.min(256, Math.max(1, points / 4));
+    : wasteful
+      ? results
+      : alone.threads;
   const wanted = Math.ceil(device.saturatingThreads / now);
   let parts = 1;
   while (parts < wanted && parts * 2 <= most) parts *= 2;
@@ -244,6 +255,7 @@ export function sequenceFeatures(
     barriers: first.barriers + second.barriers,
     bytesRead: first.bytesRead + second.bytesRead,
     bytesWritten: first.bytesWritten + second.bytesWritten,
+    wastedBytes: first.wastedBytes + second.wastedBytes,
     bytesOf,
     buffers: Math.max(first.buffers, second.buffers),
     sharedBytes: Math.max(first.sharedBytes, second.sharedBytes),

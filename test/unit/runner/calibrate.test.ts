@@ -174,6 +174,7 @@ describe('calibration', () => {
         threads,
         workgroups: threads / 64,
         dispatches: 1,
+        wastedBytes: 0,
       },
     }));
     const measurements = (disturb: (i: number) => number): Measurements => ({
