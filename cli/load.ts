@@ -6,6 +6,7 @@ import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Compilation, compile } from '../compiler';
 import type { DeviceProfile } from '../compiler/result';
+import type { Tuning } from '../compiler/tuning';
 import { suggestion } from './args';
 import { bad, good, type Outcome } from './tensors/tensor';
 
@@ -67,12 +68,14 @@ export function compileModel(
   options: {
     readonly dims?: Readonly<Record<string, number>>;
     readonly device?: DeviceProfile;
+    readonly tuning?: Tuning | undefined;
   },
 ): Compilation {
   const { file, bytes, sideFile } = model;
+  const { tuning, ...rest } = options;
   return compile(
     { file, bytes, ...(sideFile === undefined ? {} : { sideFile }) },
-    { ...options, now: () => performance.now() },
+    { ...rest, ...(tuning ? { tuning } : {}), now: () => performance.now() },
   );
 }
 

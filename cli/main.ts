@@ -4,8 +4,6 @@
  * Exit codes: 0 all held; 1 a fault in the input, a failed expectation or verification; 2 wrong
  * usage; 3 no GPU adapter.
  */
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import { parseArgs, suggestion } from './args';
 import { type Command, EXIT, type ExitCode } from './commands/command';
 import { calibrate } from './commands/calibrate';
@@ -14,10 +12,12 @@ import { explain } from './commands/explain';
 import { kernels } from './commands/kernels';
 import { profile } from './commands/profile';
 import { run } from './commands/run';
+import { tune } from './commands/tune';
 import { commandHelp, overview, PROGRAM } from './help';
 import { processTerminal, type Terminal } from './terminal';
+import { programVersion } from './version';
 
-const COMMANDS: readonly Command[] = [explain, kernels, profile, run, conformance, calibrate];
+const COMMANDS: readonly Command[] = [explain, kernels, profile, tune, run, conformance, calibrate];
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const usage = (message: string): ExitCode => {
@@ -61,18 +61,6 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<ExitCo
   } finally {
     process.off('SIGINT', interrupt);
   }
-}
-
-/** The bundle lies in `dist/`, beside the manifest's folder. */
-function programVersion(): string {
-  const manifest: unknown = JSON.parse(
-    readFileSync(path.join(__dirname, '..', 'package.json'), 'utf8'),
-  );
-  const version =
-    typeof manifest === 'object' && manifest !== null && 'version' in manifest
-      ? manifest.version
-      : undefined;
-  return typeof version === 'string' ? version : 'unknown';
 }
 
 const terminal = processTerminal();

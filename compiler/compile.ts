@@ -8,8 +8,8 @@ import { type Diagnostic, error, info } from './diagnostics';
 import { DEFAULT_DEVICE } from './fusion/devices';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
-import { Grouping } from './fusion/grouping';
-import { bundleSmall } from './fusion/horizontal';
+import { nearTies } from './fusion/nearTies';
+import { planPart } from './fusion/part';
 import {
   classesOf,
   CodeCache,
@@ -18,11 +18,10 @@ import {
   opNames,
   type Plan,
   planView,
-  snapshot,
   type ViewContext,
 } from './fusion/plan';
-import { Policy } from './fusion/policy';
-import { Search } from './fusion/search';
+import { makePlans } from './fusion/plans';
+import { codeWith, kernelSpace } from './fusion/space';
 import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
@@ -39,6 +38,7 @@ import type {
   ExecPlan,
   IndexClass,
   NodeView,
+  PlanPart,
   PlanView,
   RegionView,
   TensorView,
@@ -75,39 +75,12 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     ...storageDiagnostics(program, f16),
   ];
 
-  const plans = timed('fuse', () => {
-    const policy = new Policy(graph, program, lowered.base, lowered.unsupported);
-    const grouping = new Grouping(program, policy.keep);
-    const recall = options.memory?.recall(contextOf(device, program));
-    const search = new Search(program, grouping, policy, { device, f16 }, recall);
-    search.mergeWithinOps();
-    const unfused = snapshot(search, 'b');
-    const start = search.log.length;
-    for (const r of policy.required) {
-      const computes = new Set<number>();
-      program.computes.forEach((c, i) => {
-        if (c.origin.some((o) => r.nodes.includes(o))) computes.add(i);
-      });
-      const verdicts = search.require([...computes]);
-      if (verdicts.length > 0) {
-        const text = verdicts
-          .map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`)
-          .join('; ');
-        diagnostics.push(
-          error(
-            'REQUIRED_BUT',
-            `'${r.directive.text}' can't be one kernel: ${text}`,
-            r.directive.range,
-          ),
-        );
-      }
-    }
-    search.fuse();
-    const fused = snapshot(search, 'k', diagnostics, bundleSmall(search));
-    return { search, unfused, fused, recall, steps: search.log.slice(start) };
-  });
+  const scheduling = { device, f16 };
+  const recall = options.memory?.recall(contextOf(device, program));
+  const plans = timed('fuse', () => makePlans(graph, lowered, scheduling, options.tuning, recall));
+  diagnostics.push(...plans.diagnostics);
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
-  if (plans.recall) options.memory?.keep(plans.recall);
+  if (recall) options.memory?.keep(recall);
 
   const code = new CodeCache(f16);
   const tensorOf = tensorsByValue(graph, lowered);
@@ -160,6 +133,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     expectations: expectations.views,
     runnable: runnable(graph, lowered, plans.fused, diagnostics, f16),
     device,
+    tunedPlans: plans.tuned,
     stages,
   };
   const find = (plan: Plan, id: string): Plan['kernels'][number] | undefined =>
@@ -182,6 +156,21 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     kernelIr(kernel) {
       const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
       return k && code.code(k);
+    },
+    nearTies: () => nearTies(graph, plans.search, plans.fused, plans.steps),
+    space(kernel) {
+      const k = find(plans.fused, kernel);
+      return k && kernelSpace(program, k, scheduling);
+    },
+    part(kernels): PlanPart {
+      const parts = kernels.map(({ id, settings }) => {
+        const k = find(plans.fused, id);
+        if (!k) throw new Error(`no kernel ${id} in the plan`);
+        const ir = settings ? codeWith(k, settings, scheduling) : code.code(k);
+        const label = labelOf(names, nodesOf(program, k.members));
+        return { id, label, code: ir, members: k.members, outputs: k.spec.outputs };
+      });
+      return planPart(program, parts, program.dims, f16);
     },
     execPlan(which, dims): ExecPlan {
       const bound = new Map(program.dims);

@@ -8,7 +8,10 @@ import type { CompileMemory } from './fusion/memory';
 import type { Graph, NodeId } from './graph/graph';
 import type { Program } from './ir/compute';
 import type { KernelIr } from './schedule/kernelIr';
-import type { CompileResult, DeviceProfile, ExecPlan } from './result';
+import type { KernelSpace } from './fusion/space';
+import type { CompileResult, DeviceProfile, ExecPlan, PlanPart } from './result';
+import type { Settings } from './schedule/parameters';
+import type { NearTie, Tuning } from './tuning';
 
 export interface CompileSource {
   /** Name for people and for picking the format by its ending. */
@@ -22,6 +25,8 @@ export interface CompileOptions {
   /** Profiling values for symbolic dims; they win over the file's. */
   readonly dims?: Readonly<Record<string, number>>;
   readonly device?: DeviceProfile;
+  /** What was measured to be faster on that device. */
+  readonly tuning?: Tuning;
   /** Milliseconds from any origin; given by the host, since the compiler has no clock. */
   readonly now?: () => number;
   /** Kept by the host between compilations of one file: they are quicker, and their results the same. */
@@ -48,6 +53,15 @@ export interface Compilation {
   kernelCode(kernel: string): readonly string[] | undefined;
   /** The same as L3, before it is any language's text. */
   kernelIr(kernel: string): readonly KernelIr[] | undefined;
+  /** Where the search was of two minds, nearest first. */
+  nearTies(): readonly NearTie[];
+  /** What can be tuned of a kernel of the fused plan; undefined for an unknown id. */
+  space(kernel: string): KernelSpace | undefined;
+  /**
+   * Kernels of the fused plan to be run by themselves, each with other settings where given. Settings
+   * must be ones that {@link space} gives as possible.
+   */
+  part(kernels: readonly { readonly id: string; readonly settings?: Settings }[]): PlanPart;
   /** The plan as buffers and dispatches, with symbolic dims bound (by `dims`, or the profiling values). */
   execPlan(which: 'fused' | 'unfused', dims?: Readonly<Record<string, number>>): ExecPlan;
 }

@@ -8,7 +8,8 @@ import type { Diagnostic, SourceRange } from './diagnostics';
 import type { DType, Storage } from './graph/dtype';
 import type { NodeId, TensorId } from './graph/graph';
 import type { Pattern, Verdict } from './fusion/verdicts';
-import type { ConstData } from './ir/compute';
+import type { ConstData, Program } from './ir/compute';
+import type { TunedKernel, TunedPlan } from './tuning';
 
 export type ShownDim = number | string;
 
@@ -67,6 +68,8 @@ export interface KernelView {
   readonly id: string;
   /** Structural: equal for equal kernels, in any file. */
   readonly hash: string;
+  /** The hash without schedule parameters, at the sizes that symbolic dims have: what tuning records go by. */
+  readonly structure: string;
   /** For people: `matmul + add + relu`. */
   readonly label: string;
   readonly pattern: Pattern;
@@ -94,6 +97,8 @@ export interface KernelView {
   /** The grid with symbolic dims at their profiling values. */
   readonly grid: readonly [number, number, number];
   readonly schedule: Readonly<Record<string, number | string>>;
+  /** The tuning record that its parameters are from. */
+  readonly tuned?: TunedKernel;
   /** What the estimate was made from besides bytes: with it a kernel can be priced for another device. */
   readonly counts?: KernelCounts;
 }
@@ -188,6 +193,8 @@ export interface CompileResult {
   /** Whether the kernels can be run, and if not, why. */
   readonly runnable: { readonly ok: true } | { readonly ok: false; readonly reason: string };
   readonly device: DeviceProfile;
+  /** Changes of the plan that were measured to be faster, as far as they were made. */
+  readonly tunedPlans: readonly TunedPlan[];
   /** Milliseconds by stage, when the host gave a clock. */
   readonly stages: Readonly<Record<string, number>>;
 }
@@ -331,6 +338,12 @@ export interface ExecPlan {
     readonly buffer: string;
     readonly shape: readonly number[];
   }[];
+}
+
+/** Some kernels of a plan, to be run by themselves: what they read of others is an input. */
+export interface PlanPart {
+  readonly program: Program;
+  readonly exec: ExecPlan;
 }
 
 /**

@@ -17,6 +17,7 @@ const projects = [
   'runner/browser/tsconfig.json',
   'runner/core/tsconfig.json',
   'compiler/tsconfig.json',
+  'tuner/tsconfig.json',
   'extension/contracts/tsconfig.json',
 ];
 

@@ -5,7 +5,7 @@
  */
 import type { HostToWebview, WebviewToHost } from '../extension/contracts/webview';
 import type { PageRunner } from '../runner/browser/index';
-import type { ProfileJob, Progress, RunJob, RunnerReply } from '../runner/core/types';
+import type { ProfileJob, Progress, RunJob, RunnerReply, TrialJob } from '../runner/core/types';
 import { fromWire, toWire } from '../runner/core/wire';
 
 type RunRequest = Extract<HostToWebview, { type: 'runInPage' }>;
@@ -46,6 +46,9 @@ export class PageJobs {
           break;
         case 'run':
           reply = await runner.run(job as RunJob, onProgress, cancel.signal);
+          break;
+        case 'trial':
+          reply = await runner.trial(job as TrialJob, onProgress, cancel.signal);
           break;
       }
     } catch (error) {

@@ -12,6 +12,7 @@ import { deviceOf } from '../device';
 import { explainText } from '../format/explainText';
 import { jsonPieces } from '../format/json';
 import { compileModel, loadModel, unknownDim } from '../load';
+import { ADAPTER_FLAG, NO_TUNING_FLAG, tuningOf } from '../tuningFile';
 import {
   type Command,
   type Context,
@@ -38,6 +39,8 @@ export const explain: Command = {
     JSON_FLAG,
     DIM_FLAG,
     DEVICE_FLAG,
+    NO_TUNING_FLAG,
+    ADAPTER_FLAG,
     { name: 'all', doc: 'list the fused edges too' },
     { name: 'steps', doc: 'list how the plan came about, step by step' },
     HELP_FLAG,
@@ -56,6 +59,7 @@ async function run(context: Context): Promise<ExitCode> {
   const compilation = compileModel(model.value, {
     dims: dims.dims,
     ...(device.value ? { device: device.value } : {}),
+    tuning: await tuningOf(args, model.value.file, undefined),
   });
   const problem = unknownDim(dims.dims, compilation);
   if (problem !== undefined) return usageFault(context, problem);
@@ -106,6 +110,7 @@ export function explainJson(result: CompileResult): Record<string, unknown> {
     })),
     ...(result.regions ? { regions: result.regions } : {}),
     expectations: result.expectations,
+    ...(result.tunedPlans.length > 0 ? { tunedPlans: result.tunedPlans } : {}),
     nodes: result.graph.nodes,
     tensors: result.graph.tensors,
     inputs: result.graph.inputs,
@@ -151,6 +156,7 @@ function kernelJson(k: KernelView): unknown {
     workgroup: k.workgroup,
     grid: k.grid,
     schedule: k.schedule,
+    ...(k.tuned ? { tuned: k.tuned } : {}),
     notes: k.notes,
   };
 }

@@ -3,12 +3,15 @@
  */
 import path from 'node:path';
 import type { Compilation } from '../../compiler';
+import type { TunedKernel } from '../../compiler/tuning';
 import { dimsOf, one } from '../args';
 import { deviceOf } from '../device';
 import { fileName, type NewFile, writeFiles } from '../files';
 import { plain } from '../format/table';
+import { tunedText } from '../format/tunedText';
 import { compileModel, loadModel, unknownDim } from '../load';
 import { jsonText } from '../terminal';
+import { ADAPTER_FLAG, NO_TUNING_FLAG, tuningOf } from '../tuningFile';
 import {
   type Command,
   type Context,
@@ -41,6 +44,8 @@ export const kernels: Command = {
     },
     DIM_FLAG,
     DEVICE_FLAG,
+    NO_TUNING_FLAG,
+    ADAPTER_FLAG,
     OUT_FLAG,
     FORCE_FLAG,
     HELP_FLAG,
@@ -59,6 +64,7 @@ async function run(context: Context): Promise<ExitCode> {
   const compilation = compileModel(model.value, {
     dims: dims.dims,
     ...(device.value ? { device: device.value } : {}),
+    tuning: await tuningOf(args, model.value.file, undefined),
   });
   const problem = unknownDim(dims.dims, compilation);
   if (problem !== undefined) return usageFault(context, problem);
@@ -91,6 +97,7 @@ async function run(context: Context): Promise<ExitCode> {
   else if (folder === undefined)
     for (const k of list) {
       terminal.print(terminal.paint('bold', `// ${k.id}  ${plain(k.label)}  (${k.hash})`));
+      if (k.tuned) terminal.print(terminal.paint('dim', `// ${tunedText(k.tuned)}`));
       k.code.forEach((text, i) => {
         if (k.code.length > 1) terminal.print(`// dispatch ${i + 1} of ${k.code.length}`);
         terminal.print(`${text.trimEnd()}\n`);
@@ -107,6 +114,7 @@ function codeOf(
   hash: string;
   label: string;
   nodes: readonly string[];
+  tuned?: TunedKernel;
   code: readonly string[];
 }[] {
   return c.result[plan].kernels.map((k) => ({
@@ -114,6 +122,7 @@ function codeOf(
     hash: k.hash,
     label: k.label,
     nodes: k.nodes,
+    ...(k.tuned ? { tuned: k.tuned } : {}),
     code: c.kernelCode(k.id) ?? [],
   }));
 }

@@ -5,12 +5,14 @@ import type { Compilation } from '../../compiler';
 import type { PlanView } from '../../compiler/result';
 import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import type { PlanForRun, ProfileJob, ProfileOptions } from '../../runner/core/types';
+import { adapterName } from '../../tuner/records';
 import { dimsOf, numberOf, type ParsedArgs } from '../args';
 import { deviceOf } from '../device';
 import { profileText } from '../format/profileText';
 import { noteMeasured, progressText, withRunner } from '../gpu';
 import { compileModel, loadModel, type Model, unknownDim } from '../load';
 import { jsonText } from '../terminal';
+import { NO_TUNING_FLAG, tuningOf } from '../tuningFile';
 import {
   type Command,
   type Context,
@@ -41,6 +43,7 @@ export const profile: Command = {
     JSON_FLAG,
     DIM_FLAG,
     DEVICE_FLAG,
+    NO_TUNING_FLAG,
     {
       name: 'runner',
       value: 'node',
@@ -88,6 +91,7 @@ async function run(context: Context): Promise<ExitCode> {
     const compilation = compileModel(model.value, {
       dims: dims.dims,
       device: deviceForAdapter(adapter.value, device.value),
+      tuning: await tuningOf(args, model.value.file, adapterName(adapter.value)),
     });
     const { runnable } = compilation.result;
     if (!runnable.ok)

@@ -6,6 +6,7 @@ import { type CompileResult, type Decision, opsOneByOne } from '../../compiler/r
 import { diagnosticText } from '../commands/command';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
+import { gainText, tunedText } from './tunedText';
 import { bytesText, countText, factorText, flopsText, timeText } from './units';
 
 export function explainText(
@@ -141,6 +142,13 @@ function kernels(r: CompileResult, paint: Paint): string[] {
     ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'left', 'left'],
   );
   const out = [paint('bold', 'Kernels'), paint('dim', lines[0] ?? ''), ...lines.slice(1)];
+  for (const k of r.after.kernels) if (k.tuned) out.push(`  ${k.id}: ${tunedText(k.tuned)}`);
+  const nodes = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
+  const op = (id: string): string => plain(nodes.get(id) ?? id);
+  for (const { change, ...measured } of r.tunedPlans)
+    out.push(
+      `  tuned plan: ${op(change.from)} and ${op(change.to)} in ${change.kind === 'cut' ? 'two kernels' : 'one kernel'} (${gainText(measured)})`,
+    );
   for (const k of r.after.kernels)
     for (const note of k.notes) out.push(`  ${k.id}: ${note.code}: ${plain(note.message)}`);
   return out;

@@ -6,6 +6,7 @@ import type { PlanTimes, ProfileResult } from '../../runner/core/types';
 import { adapterText, ratesText } from '../gpu';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
+import { tunedText } from './tunedText';
 import { bytesText, factorText, timeText, valueText } from './units';
 
 export function profileText(c: CompileResult, p: ProfileResult, paint: Paint): string {
@@ -68,10 +69,12 @@ function plan(
     [head, ...rows],
     ['left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
   );
+  const tuned = views.flatMap((k) => (k.tuned ? [`  ${k.id}: ${tunedText(k.tuned)}`] : []));
   return [
     `${paint('bold', title)}  sum of kernels ${timeText(times.totalUs)}, as one plan ${timeText(times.wallUs)} ±${timeText(times.wallSpreadUs)}`,
     paint('dim', lines[0] ?? ''),
     ...lines.slice(1),
+    ...tuned,
   ];
 }
 

@@ -153,7 +153,7 @@ class EdgeJudge {
 }
 
 /** The search's group that the compute is in, of those that the kernel was made of. */
-function partWith(k: PlanKernel, compute: number): number {
+export function partWith(k: PlanKernel, compute: number): number {
   const part = k.parts.find((p) => p.members.includes(compute)) ?? k.parts[0];
   if (!part) throw new Error(`no group in ${k.id}`);
   return part.id;

@@ -1,7 +1,7 @@
 /**
  * L2: the finished plan: kernels in execution order, each with its schedule, its price and its name.
  */
-import { type Diagnostic, error } from '../diagnostics';
+import type { Diagnostic } from '../diagnostics';
 import { storageBytes, storageOf } from '../graph/dtype';
 import type { BodyId, Graph, NodeId, TensorId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
@@ -13,22 +13,22 @@ import { bufferBytes, foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
 import { planMemory } from '../schedule/memoryPlan';
-import { overrideSchedule } from '../schedule/override';
 import type { Settings } from '../schedule/parameters';
 import {
   buildKernel,
   contractionDims,
   isContraction,
   kernelTimeUs,
-  priceSchedule,
   type Schedule,
   type Scheduled,
 } from '../schedule/schedule';
 import { streamWorkgroups } from '../schedule/streamLayout';
+import type { KernelTuning, TunedKernel } from '../tuning';
 import { fnv, structuralHash } from './hash';
 import { type Group, union } from './grouping';
 import { joinPrices } from './horizontal';
 import { specOf } from './memo';
+import { type Applied, applySchedules, applyTuning } from './overrides';
 import type { Search } from './search';
 import type { Signatures } from './signature';
 import type { Pattern, Verdict } from './verdicts';
@@ -44,10 +44,16 @@ export interface PlanKernel {
   readonly ownSchedule: () => Schedule;
   /** What kernels of the same structure have in common. */
   readonly facts: KernelFacts;
+  /** The `schedule` line that sets its parameters. */
+  readonly pinned?: string;
+  /** The record that its parameters are from. */
+  readonly tuned?: TunedKernel;
 }
 
 export interface KernelFacts {
   readonly hash: string;
+  /** The hash without schedule parameters, with the sizes that symbolic dims have. */
+  readonly structure: string;
   readonly pattern: Pattern;
 }
 
@@ -62,18 +68,22 @@ export interface Plan {
   }[];
 }
 
+/** What is asked of the fused plan's kernels, and where to say what can't be. */
+export interface Asked {
+  /** Groups that become one kernel. */
+  readonly bundles: readonly (readonly number[])[];
+  readonly faults: Diagnostic[];
+  readonly tuning: readonly KernelTuning[];
+}
+
 /** The plan of the search's groups as they are; those of a bundle become one kernel. */
-export function snapshot(
-  search: Search,
-  prefix: string,
-  faults: Diagnostic[] = [],
-  bundles: readonly (readonly number[])[] = [],
-): Plan {
+export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
+  const tuning = new Map(asked?.tuning.map((t) => [t.structure, t]));
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf: PlanKernel[][] = search.program.computes.map(() => []);
   const known = new Map<object, KernelFacts>();
-  for (const groups of search.grouping.orderedBundles(bundles)) {
+  for (const groups of search.grouping.orderedBundles(asked?.bundles ?? [])) {
     const parts: PlanKernel[] = [];
     for (const g of groups) {
       const s = search.schedule(g.id);
@@ -83,8 +93,8 @@ export function snapshot(
     const [first] = parts;
     if (!first) continue;
     const id = `${prefix}${kernels.length}`;
-    const own = parts.length === 1 ? first : bundled(search, parts);
-    const k = withOverrides(search, { ...own, id }, faults);
+    const own = { ...(parts.length === 1 ? first : bundled(search, parts)), id };
+    const k = asked ? scheduledAs(search, own, asked.faults, tuning) : own;
     kernels.push(k);
     for (const m of k.members) kernelsOf[m]?.push(k);
   }
@@ -104,7 +114,11 @@ function kernelOfGroup(
   if (!facts) {
     const params = JSON.stringify(paramsOf(scheduled.schedule));
     const hash = structuralHash(search.memo.signatures, g.members, stored, params);
-    facts = { hash, pattern: patternOf(search.program, g.members, spec) };
+    facts = {
+      hash,
+      structure: structureOf(search, g.members, stored, spec),
+      pattern: patternOf(search.program, g.members, spec),
+    };
     known.set(structure, facts);
   }
   return {
@@ -138,6 +152,7 @@ function bundled(search: Search, parts: readonly PlanKernel[]): PlanKernel {
     ownSchedule: () => horizontal(parts, (p) => p.ownSchedule()),
     facts: {
       hash: fnv(['horizontal', ...parts.map((p) => p.facts.hash)].join(' ')),
+      structure: fnv(['horizontal', ...parts.map((p) => p.facts.structure)].join(' ')),
       pattern: 'horizontal',
     },
   };
@@ -165,41 +180,49 @@ function horizontal(
   };
 }
 
-/** The kernel with the parameters that `schedule` lines set for its ops; a fault for those it can't have. */
-function withOverrides(search: Search, k: PlanKernel, faults: Diagnostic[]): PlanKernel {
+/** The kernel as `schedule` lines want it, or else as it was measured to be fastest. */
+function scheduledAs(
+  search: Search,
+  k: PlanKernel,
+  faults: Diagnostic[],
+  tuning: ReadonlyMap<string, KernelTuning>,
+): PlanKernel {
   const { policy, options, program } = search;
-  if (policy.schedules.size === 0) return k;
-  let out = k;
-  for (const n of nodesOf(program, k.members)) {
-    const d = policy.schedules.get(n);
-    if (!d) continue;
-    const before = out;
-    const shown = overrideSchedule(before.scheduled.schedule, d.params, options.device.limits);
-    const reason = shown.ok ? beyondLimits(search, before, d.params) : shown.reason;
-    if (!shown.ok || reason !== undefined) {
-      faults.push(error('BAD_SCHEDULE', `'${d.text}' can't be: ${reason ?? ''}`, d.range));
-      continue;
-    }
-    out = {
-      ...before,
-      scheduled: { ...before.scheduled, schedule: shown.schedule },
-      ownSchedule: () => {
-        const r = overrideSchedule(before.ownSchedule(), d.params, options.device.limits);
-        return r.ok ? r.schedule : before.ownSchedule();
-      },
-      facts: { ...before.facts, hash: fnv(`${before.facts.hash} ${JSON.stringify(d.params)}`) },
-    };
-  }
-  return out;
+  const lines = nodesOf(program, k.members).flatMap((n) => policy.schedules.get(n) ?? []);
+  const record = tuning.get(k.facts.structure);
+  const set = applySchedules(k, lines, options, faults);
+  if (!record) return withSchedule(k, set);
+  return withSchedule(k, applyTuning(k, record, set, options, faults));
 }
 
-/** What the adapter can't give the kernel with these settings; what is only unwise is the user's choice. */
-function beyondLimits(search: Search, k: PlanKernel, settings: Settings): string | undefined {
-  const { options } = search;
-  const r = overrideSchedule(k.ownSchedule(), settings, options.device.limits);
-  if (!r.ok) return r.reason;
-  const priced = priceSchedule(k.spec, r.schedule, options);
-  return priced.ok ? undefined : priced.verdicts.find((v) => v.confidence === 'proved')?.message;
+function withSchedule(k: PlanKernel, a: Applied): PlanKernel {
+  if (a.settings === undefined) return k;
+  return {
+    ...k,
+    scheduled: { ...k.scheduled, schedule: a.schedule() },
+    ownSchedule: a.schedule,
+    facts: { ...k.facts, hash: a.hash(k.facts.hash) },
+    ...(a.pinned === undefined ? {} : { pinned: a.pinned }),
+    ...(a.tuned ? { tuned: a.tuned } : {}),
+  };
+}
+
+/** See {@link KernelFacts.structure}. */
+function structureOf(
+  search: Search,
+  members: readonly number[],
+  stored: readonly boolean[],
+  spec: GroupSpec,
+): string {
+  const { program, memo } = search;
+  const names = new Set<string>();
+  const meet = (d: IndexExpr): void => I.symbolsOf(d).forEach((s) => names.add(s));
+  for (const c of spec.members) {
+    for (const d of [...c.dims, ...c.reduce]) meet(d.extent);
+    visitLoads(c.body, (l) => program.values.get(l.value)?.shape.forEach(meet));
+  }
+  const sizes = [...names].sort().map((s) => `${s}=${program.dims.get(s) ?? '?'}`);
+  return structuralHash(memo.signatures, members, stored, sizes.join(' '));
 }
 
 /** The body of a region that a kernel is in: all its members are. */
@@ -408,7 +431,7 @@ export interface ViewContext {
   readonly tensorOf: ReadonlyMap<ValueId, TensorId>;
 }
 
-function paramsOf(s: Schedule): Readonly<Record<string, number | string>> {
+function paramsOf(s: Schedule): Settings {
   switch (s.kind) {
     case 'row':
       return {
@@ -533,6 +556,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
   return {
     id: k.id,
     hash: k.facts.hash,
+    structure: k.facts.structure,
     label: labelOf(ctx.names, nodes),
     pattern: k.facts.pattern,
     ...(region === undefined ? {} : { region }),
@@ -553,6 +577,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     workgroup: [invocations, 1, 1],
     grid: foldGrid(gridOf(program, schedule)),
     schedule: params,
+    ...(k.tuned ? { tuned: k.tuned } : {}),
     counts: {
       work: f.work,
       sharedAccesses: f.sharedAccesses,

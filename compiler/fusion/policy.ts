@@ -9,13 +9,14 @@ import type { BodyId, Directive, Graph, NodeId, TensorId } from '../graph/graph'
 import type { Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import { innerNeeds, outerNeeds } from '../ir/region';
+import type { PlanTuning } from '../tuning';
 import type { Verdict } from './verdicts';
 
 interface Cut {
   readonly from: NodeId;
   readonly to: NodeId;
-  readonly source: string;
-  readonly line: number | undefined;
+  /** The verdict on a merge that it forbids, but for the names. */
+  readonly because: { readonly line: Directive } | { readonly measured: PlanTuning };
 }
 
 export class Policy {
@@ -23,6 +24,8 @@ export class Policy {
   readonly keep = new Set<ValueId>();
   /** Nodes that must be one kernel, per directive. */
   readonly required: { readonly directive: Directive; readonly nodes: readonly NodeId[] }[] = [];
+  /** What was measured to be faster as one kernel: made one where that can be. */
+  readonly preferred: (readonly NodeId[])[] = [];
   /** Schedule parameters set for the kernel that an op is in. */
   readonly schedules = new Map<NodeId, Directive & { kind: 'schedule' }>();
   private readonly cuts: Cut[] = [];
@@ -36,6 +39,7 @@ export class Policy {
     private readonly program: Program,
     base: ReadonlyMap<TensorId, ValueId>,
     opaque: ReadonlyMap<NodeId, string> = new Map(),
+    measured: readonly PlanTuning[] = [],
   ) {
     for (const o of program.outputs) this.keep.add(o.value);
     // An op without a lowering reads from memory, whatever it is.
@@ -49,7 +53,7 @@ export class Policy {
     for (const r of program.regions ?? [])
       for (const v of [...outerNeeds(r), ...innerNeeds(r)]) this.keep.add(v);
     this.bodies = program.computes.some((c) => c.region !== undefined);
-    if (graph.directives.length === 0) return;
+    if (graph.directives.length + measured.length === 0) return;
     for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
     for (const d of graph.directives) {
       switch (d.kind) {
@@ -62,7 +66,7 @@ export class Policy {
           const from = this.producer.get(d.from);
           const to = this.producer.get(d.to);
           if (from !== undefined && to !== undefined)
-            this.cuts.push({ from, to, source: d.text, line: d.range?.start.line });
+            this.cuts.push({ from, to, because: { line: d } });
           break;
         }
         case 'fuse':
@@ -87,6 +91,13 @@ export class Policy {
         case 'expect':
           break;
       }
+    }
+    for (const m of measured) {
+      const { kind, from, to } = m.change;
+      if (kind === 'fuse') this.preferred.push(this.between([from, to], graph));
+      // The file's own lines win.
+      else if (!this.required.some((r) => r.nodes.includes(from) && r.nodes.includes(to)))
+        this.cuts.push({ from, to, because: { measured: m } });
     }
   }
 
@@ -178,14 +189,22 @@ export class Policy {
     const y = this.origins(b);
     const both = (c: Cut): boolean =>
       (x.has(c.from) && y.has(c.to)) || (y.has(c.from) && x.has(c.to));
-    return this.cuts.filter(both).map((c) => ({
-      code: 'FORBIDDEN' as const,
-      nodes: [c.from, c.to],
-      limitSource: c.line === undefined ? c.source : `line ${c.line + 1}`,
-      message: `'${c.source}' keeps ${this.names([c.from])} and ${this.names([c.to])} in different kernels`,
-      counterfactual: 'would be considered without that line',
-      confidence: 'proved' as const,
-    }));
+    return this.cuts.filter(both).map((c) => this.verdictOf(c));
+  }
+
+  private verdictOf({ from, to, because }: Cut): Verdict {
+    if ('line' in because) {
+      const { text, range } = because.line;
+      return {
+        code: 'FORBIDDEN',
+        nodes: [from, to],
+        limitSource: range ? `line ${range.start.line + 1}` : text,
+        message: `'${text}' keeps ${this.names([from])} and ${this.names([to])} in different kernels`,
+        counterfactual: 'would be considered without that line',
+        confidence: 'proved',
+      };
+    }
+    return slower(from, to, because.measured);
   }
 
   /** Whether a `schedule` line sets parameters for the kernel that the members are in. */
@@ -217,4 +236,19 @@ export class Policy {
     for (const o of this.origins(members)) if (this.recompute.has(o)) return true;
     return false;
   }
+}
+
+/** Here the default is the merge, and what was measured to be faster is to leave it. */
+function slower(from: NodeId, to: NodeId, { medianUs, defaultUs, adapter }: PlanTuning): Verdict {
+  return {
+    code: 'MEASURED_SLOWER',
+    nodes: [from, to],
+    quantity: Math.round((defaultUs / medianUs) * 100) / 100,
+    limit: 1,
+    unit: '× time',
+    limitSource: `tuning record: ${adapter}`,
+    message: `one kernel was measured at ${defaultUs.toFixed(1)} µs on ${adapter}, apart they took ${medianUs.toFixed(1)} µs`,
+    counterfactual: 'would be made one kernel without the tuning record, or by a fuse line',
+    confidence: 'measured',
+  };
 }

@@ -35,6 +35,8 @@ export interface LogEntry {
   readonly left: readonly number[];
   readonly right: readonly number[];
   readonly gainPs: number;
+  /** The price of the group that it made, where it was weighed. */
+  readonly mergedPs?: number;
 }
 
 export interface SearchOptions {
@@ -245,7 +247,11 @@ export class Search {
       // The graph has changed since: a path around may have appeared.
       if (this.grouping.cycle(c.a, c.b)) continue;
       const id = this.grouping.merge(c.a, c.b);
-      this.log.push({ kind: c.kind, left, right, gainPs: c.gain });
+      const mergedPs = this.cost(id);
+      this.log.push({
+        ...{ kind: c.kind, left, right, gainPs: c.gain },
+        ...(mergedPs === undefined ? {} : { mergedPs }),
+      });
       this.consider(heap, id, undefined, may);
     }
   }

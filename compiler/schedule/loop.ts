@@ -29,13 +29,23 @@ export interface LoopParams {
   /** Elements per invocation: of the flattened space, or per dim of it. */
   readonly tile:
     | { readonly kind: 'linear'; readonly size: number }
-    | { readonly kind: 'dims'; readonly sizes: readonly number[] };
+    | {
+        readonly kind: 'dims';
+        /** By dim of the space: 1 but for the two that are tiled. */
+        readonly sizes: readonly number[];
+        /** Which those are; along `column` neighbours lie side by side in memory. */
+        readonly row: number;
+        readonly column: number;
+      };
   /** Turns of innermost reduction loops written out together. */
   readonly unroll: number;
 }
 
-/** Elements of a tile along a dim, or of a linear tile. */
+/** Elements of a tile along a dim, or of a linear tile, that a search tries; and the most of them. */
 const TILES = [1, 2, 4, 8, 16];
+const LONGEST_TILE = 16;
+/** Elements of a tile: each is a register at least. */
+const LARGEST_TILE = 128;
 /** Workgroups smaller than a subgroup leave lanes idle. */
 const LEAST_WORKGROUP = 32;
 
@@ -45,6 +55,7 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
     {
       name: 'workgroup',
       doc: 'invocations a workgroup',
+      unpriced: true,
       read: (p) => p.workgroup,
       // More than twice what there are elements would only idle.
       tried: (_, extents, most) =>
@@ -55,33 +66,57 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
     },
     {
       name: 'tile',
-      doc: 'elements an invocation computes: in a row, or along each tiled dim',
-      read: ({ tile }) => (tile.kind === 'linear' ? tile.size : Math.max(...tile.sizes)),
+      doc: 'elements an invocation computes: side by side, or along each of the two tiled dims',
+      read: ({ tile }) => (tile.kind === 'linear' ? tile.size : (tile.sizes[tile.column] ?? 1)),
       tried: ({ tile }, extents) => {
-        const room =
-          tile.kind === 'linear'
-            ? elementsOf(extents)
-            : Math.max(...tile.sizes.map((s, i) => (s > 1 ? (extents[i] ?? 1) : 1)));
+        const room = tile.kind === 'linear' ? elementsOf(extents) : (extents[tile.column] ?? 1);
         return TILES.filter((t) => t <= room);
       },
       write: (p, size) => {
-        if (!TILES.includes(size)) return { refused: TILE_WANTED };
+        if (size > LONGEST_TILE) return { refused: tileWanted('tile') };
         const { tile } = p;
-        return {
-          ...p,
-          tile:
-            tile.kind === 'linear'
-              ? { kind: 'linear', size }
-              : { kind: 'dims', sizes: tile.sizes.map((s) => (s > 1 ? size : 1)) },
-        };
+        if (tile.kind === 'linear') return { ...p, tile: { kind: 'linear', size } };
+        return withTile(p, tile, [tile.row, tile.column], size);
       },
-      wanted: () => TILE_WANTED,
+      wanted: () => tileWanted('tile'),
+    },
+    {
+      name: 'tileRows',
+      doc: 'elements along the outer of the two tiled dims, where that differs',
+      read: ({ tile }) => (tile.kind === 'linear' ? undefined : (tile.sizes[tile.row] ?? 1)),
+      tried: ({ tile }, extents) =>
+        tile.kind === 'linear' ? [] : TILES.filter((t) => t <= (extents[tile.row] ?? 1)),
+      write: (p, size) => {
+        const { tile } = p;
+        if (tile.kind === 'linear')
+          return { refused: 'tileRows is for products, and this kernel has no two tiled dims' };
+        if (size > LONGEST_TILE) return { refused: tileWanted('tileRows') };
+        return withTile(p, tile, [tile.row], size);
+      },
+      wanted: () => tileWanted('tileRows'),
     },
   ],
-  together: () => undefined,
+  together: ({ tile }) => {
+    const elements = tile.kind === 'linear' ? tile.size : elementsOf(tile.sizes);
+    return elements > LARGEST_TILE
+      ? `an invocation would keep ${elements} results in registers, and more than ${LARGEST_TILE} are not built`
+      : undefined;
+  },
 };
 
-const TILE_WANTED = `tile must be one of ${TILES.join(', ')}`;
+function withTile(
+  p: LoopParams,
+  tile: LoopParams['tile'] & { kind: 'dims' },
+  dims: readonly number[],
+  size: number,
+): LoopParams {
+  const sizes = tile.sizes.map((s, i) => (dims.includes(i) ? size : s));
+  return { ...p, tile: { ...tile, sizes } };
+}
+
+function tileWanted(name: string): string {
+  return `${name} must be a whole number from 1 to ${LONGEST_TILE}`;
+}
 
 function workgroupWanted(most: number): string {
   return `workgroup must be a whole number from 1 to ${most}, what the adapter allows`;

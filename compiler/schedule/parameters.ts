@@ -21,6 +21,8 @@ export interface Parameter<P, K> {
   readonly name: string;
   /** For people: what it is, with its unit. */
   readonly doc: string;
+  /** The model is blind to it: candidates that differ in it alone are predicted to take the same. */
+  readonly unpriced?: boolean;
   /** Its value in the parameters, as a setting would say it; undefined where the kernel has no use for it. */
   read(params: P): number | undefined;
   /** Values that a search tries, ascending; `most` is what the adapter allows of invocations a workgroup. */
@@ -75,8 +77,10 @@ export function applySettings<P, K>(
 export interface KernelParameter {
   readonly name: string;
   readonly doc: string;
+  readonly unpriced: boolean;
   /** What the scheduler chose. */
   readonly own: number;
+  /** Ascending, and with its own. */
   readonly tried: readonly number[];
 }
 
@@ -90,9 +94,20 @@ export function parametersOf<P, K>(
   return space.parameters.flatMap((p) => {
     const own = p.read(params);
     if (own === undefined) return [];
-    const { name, doc } = p;
-    return [{ name, doc, own, tried: p.tried(params, kernel, most) }];
+    const { name, doc, unpriced = false } = p;
+    const tried = new Set([own, ...p.tried(params, kernel, most)]);
+    return [{ name, doc, unpriced, own, tried: [...tried].sort((a, b) => a - b) }];
   });
+}
+
+/** Equal for equal settings, whatever their order. */
+export function settingsKey(settings: Settings): string {
+  const entries = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.map(([name, value]) => `${name}=${value}`).join(' ');
+}
+
+export function sameSettings(a: Settings, b: Settings): boolean {
+  return settingsKey(a) === settingsKey(b);
 }
 
 /** The parameters in words: `workgroup = 128, tile = 2`. */

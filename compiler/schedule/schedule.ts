@@ -128,7 +128,7 @@ function blocking(
   group: GroupSpec,
   plan: LoopPlan,
   device: DeviceProfile,
-): { sizes: number[]; reuse: number } | undefined {
+): { sizes: number[]; row: number; column: number; reuse: number } | undefined {
   const main = group.members.find((m) => contractionDims(m) !== undefined);
   if (!main) return undefined;
   const dims = contractionDims(main);
@@ -155,7 +155,7 @@ function blocking(
   );
   sizes[row] = tile.row;
   sizes[column] = tile.column;
-  return { sizes, reuse: tile.reuse };
+  return { sizes, row, column, reuse: tile.reuse };
 }
 
 /** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
@@ -259,7 +259,9 @@ export function scheduleGroup(
       contraction: tile !== undefined,
       params: {
         workgroup: LOOP_WORKGROUP,
-        tile: tile ? { kind: 'dims', sizes: tile.sizes } : { kind: 'linear', size: linear() },
+        tile: tile
+          ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
+          : { kind: 'linear', size: linear() },
         unroll: UNROLL,
       },
     };

@@ -31,13 +31,13 @@ export type HostToWebview =
     }
   /**
    * Asks the page to run kernels on navigator.gpu (when there is no Node to run them). `wire` is the
-   * `ProfileJob` (to be measured, not verified: see `pageDone`), the `RunJob`, or nothing (`{}`) where
+   * `ProfileJob` (to be measured, not verified: see `pageDone`), the `RunJob`, the `TrialJob`, or nothing (`{}`) where
    * the adapter is asked for, by `toWire` of runner/core/wire.ts: `fromWire` gives it back.
    */
   | {
       readonly type: 'runInPage';
       readonly id: number;
-      readonly kind: 'profile' | 'run' | 'adapter';
+      readonly kind: 'profile' | 'run' | 'trial' | 'adapter';
       readonly wire: Wire;
     }
   | { readonly type: 'cancelInPage'; readonly id: number }
@@ -67,7 +67,7 @@ export type WebviewToHost =
   | { readonly type: 'pageProgress'; readonly id: number; readonly progress: Progress }
   /**
    * `wire` is, by `toWire`, a `RunnerReply<MeasuredProfile>` for a profile, whose stored results the
-   * host verifies outside the page, a `RunnerReply<readonly RunOutput[]>` for a run, or a
+   * host verifies outside the page, a `RunnerReply<readonly RunOutput[]>` for a run, a `RunnerReply<TrialResult>`, or a
    * `RunnerReply<AdapterInfo>`.
    */
   | { readonly type: 'pageDone'; readonly id: number; readonly wire: Wire }

@@ -229,6 +229,7 @@ const STAGES = {
   reference: 'computing the reference',
   unfused: 'measuring the ops one by one',
   fused: 'measuring the fused kernels',
+  trial: 'measuring candidates',
   verify: 'verifying',
 } as const;
 

@@ -12,6 +12,7 @@ import type {
   Runner,
   RunnerReply,
   RunOutput,
+  TrialResult,
 } from '../../runner/core/types';
 import type { GraphView } from '../webviewHost/graphView';
 import type { CallCompiler } from '../worker/client';
@@ -43,6 +44,10 @@ export function pageRunner(view: Pick<GraphView, 'runInPage'>, call: CallCompile
     run: (job, onProgress, signal) =>
       view.runInPage({ kind: 'run', job }, onProgress, signal) as Promise<
         RunnerReply<readonly RunOutput[]>
+      >,
+    trial: (job, onProgress, signal) =>
+      view.runInPage({ kind: 'trial', job }, onProgress, signal) as Promise<
+        RunnerReply<TrialResult>
       >,
     dispose: () => undefined,
   };

@@ -9,6 +9,7 @@ import type {
   RunJob,
   RunnerFault,
   RunnerReply,
+  TrialJob,
 } from '../../runner/core/types';
 import { fromWire, toWire, type Wire } from '../../runner/core/wire';
 import type { HostToWebview } from '../contracts/webview';
@@ -17,6 +18,7 @@ import { Owner } from '../common/lifecycle';
 export type PageJob =
   | { readonly kind: 'profile'; readonly job: ProfileJob }
   | { readonly kind: 'run'; readonly job: RunJob }
+  | { readonly kind: 'trial'; readonly job: TrialJob }
   /** Asks which adapter the page has. */
   | { readonly kind: 'adapter'; readonly job: Record<string, never> };
 

@@ -44,6 +44,7 @@ export function createBrowserRunner(gpu: GPU | undefined, host: string): PageRun
     adapter: () => server.adapter(watch(() => undefined)),
     measure: (job, onProgress, signal) => server.measure(job, watch(onProgress), signal),
     run: (job, onProgress, signal) => server.run(job, watch(onProgress), signal),
+    trial: (job, onProgress, signal) => server.trial(job, watch(onProgress), signal),
     dispose: () => server.dispose(),
   };
 }
@@ -57,6 +58,7 @@ export function withVerification(page: PageRunner, verify: Verify): Runner {
       return measured.ok ? verify(job, measured.value, onProgress, signal) : measured;
     },
     run: (job, onProgress, signal) => page.run(job, onProgress, signal),
+    trial: (job, onProgress, signal) => page.trial(job, onProgress, signal),
     dispose: () => page.dispose(),
   };
 }

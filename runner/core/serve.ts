@@ -13,6 +13,8 @@ import type {
   RunJob,
   RunnerReply,
   RunOutput,
+  TrialJob,
+  TrialResult,
 } from './types';
 
 export class Server {
@@ -57,6 +59,13 @@ export class Server {
     return this.inTurn(async () => {
       throwIfCancelled(signal);
       return (await this.open(watch)).run(job, watch, signal);
+    });
+  }
+
+  trial(job: TrialJob, watch: Watch, signal: CancelSignal): Promise<RunnerReply<TrialResult>> {
+    return this.inTurn(async () => {
+      throwIfCancelled(signal);
+      return (await this.open(watch)).trial(job, watch, signal);
     });
   }
 

@@ -6,26 +6,33 @@
  * and times the plans and reads back what they stored; {@link finishProfile} compares that with the
  * reference.
  */
+import type { ValueId } from '../../compiler/ir/expr';
 import type { BufferSpec, ExecPlan } from '../../compiler/result';
 import { Clock } from './clock';
 import { ContentSource, DEFAULT_SEED } from './contents';
 import { Device, type Host, type Watch } from './device';
-import { fail, throwIfCancelled } from './faults';
+import { fail, Faulted, replyOf, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
 import { runSteps, type StepHost } from './control';
 import { measure, type Contestant } from './measure';
 import { BufferPool, checkSizes, writesByDispatch } from './memory';
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
-import { toStorage } from './storage';
+import { toStorage, type StorageArray } from './storage';
+import { Agreement, race, type Racer, type Stored } from './trial';
 import type {
   AdapterInfo,
   CancelSignal,
   PlanTimes,
   ProfileJob,
   ProfileResult,
+  Progress,
   RunJob,
+  RunnerFault,
   RunOutput,
+  TrialJob,
+  TrialOutcome,
+  TrialResult,
 } from './types';
 import { verify, type StoredResult, type StoredResults } from './verify';
 
@@ -46,6 +53,18 @@ const DEFAULT_SECONDS = 3;
 const DEFAULT_ITERATIONS = 200;
 /** What a dispatch is expected to take before anything is known about it: then the watchdog's own time must do. */
 const EXPECTED_FIRST_MS = 0;
+
+/** What the base of a trial is called in faults and progress. */
+const BASE = 'default';
+/** After these nothing else can be tried on this device, or is to be. */
+const FATAL: ReadonlySet<RunnerFault['code']> = new Set([
+  'CANCELLED',
+  'CRASHED',
+  'DEVICE_LOST',
+  'HUNG',
+  'INTERNAL',
+  'NO_ADAPTER',
+]);
 
 const SILENT: Watch = { progress: () => undefined, working: () => undefined };
 const NEVER: CancelSignal = {
@@ -194,6 +213,57 @@ export class Session {
     }
   }
 
+  /** Times candidates against the base: those that store what the base stores. */
+  async trial(job: TrialJob, watch: Watch, signal: CancelSignal): Promise<TrialResult> {
+    const { device, host } = this;
+    const { options, program } = job;
+    const source = new ContentSource(program, options, host);
+    const memory = new JobMemory(device, this.pool, new Set(program.values.keys()));
+    const clock = new Clock(device, host, watch, signal, this.stepUs);
+    /** Compiles, runs once, reads back. */
+    const enter = async (id: string, exec: ExecPlan): Promise<{ racer: Racer; stored: Stored }> => {
+      const named = { ...exec, dispatches: exec.dispatches.map((d) => ({ ...d, kernel: id })) };
+      checkSizes(device, named);
+      await this.pipelines.compileAll([named], watch, signal);
+      const loaded = await memory.load(id, named, this.pipelines, (spec) => source.forBuffer(spec));
+      const results: StoredResult[] = [];
+      await this.runOnce(loaded, 'trial', watch, signal, results);
+      const stored = new Map<ValueId, { spec: BufferSpec; data: StorageArray }>();
+      for (const { spec, data } of results) stored.set(spec.value ?? spec.id, { spec, data });
+      return { racer: { id, loaded }, stored };
+    };
+    try {
+      const base = await enter(BASE, job.base);
+      const agreement = new Agreement(program, base.stored, await source.forReference());
+      const failed = new Map<string, string>();
+      const racers: Racer[] = [];
+      for (const { id, exec } of job.candidates) {
+        const entered = await replyOf(() => enter(id, exec));
+        if (!entered.ok && FATAL.has(entered.fault.code)) throw new Faulted(entered.fault);
+        const fault = entered.ok ? agreement.fault(entered.value.stored) : undefined;
+        if (!entered.ok)
+          failed.set(id, `${entered.fault.code}: ${firstLine(entered.fault.message)}`);
+        else if (fault !== undefined) failed.set(id, fault);
+        else racers.push(entered.value.racer);
+      }
+      const budget = {
+        iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
+        seconds: options.seconds ?? DEFAULT_SECONDS,
+      };
+      const r = await race(base.racer, racers, clock, budget, host, watch, signal);
+      const timed = new Map(r.others.map((o) => [o.id, o]));
+      const candidates = job.candidates.map(({ id }): TrialOutcome => {
+        const reason = failed.get(id) ?? 'it was not timed';
+        return timed.get(id) ?? { id, ok: false, reason };
+      });
+      return { base: r.base, candidates };
+    } finally {
+      device.current = undefined;
+      clock.dispose();
+      memory.release();
+    }
+  }
+
   /**
    * Runs kernel by kernel, so that what hangs or fails is known by name. Each result is poisoned before
    * the kernel that first writes it and read back, where `results` are asked for, after the last that
@@ -201,7 +271,7 @@ export class Session {
    */
   private async runOnce(
     loaded: LoadedPlan,
-    stage: 'fused' | 'unfused',
+    stage: Progress['stage'],
     watch: Watch,
     signal: CancelSignal,
     results?: StoredResult[],
@@ -316,6 +386,10 @@ function toStorageOf(spec: BufferSpec, data: RunJob['inputs'][number]['data']): 
   if (data instanceof Uint16Array)
     fail('BAD_INPUT', `${spec.name} is stored as ${spec.storage}, not as f16.`);
   return toStorage(data, spec.storage);
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? '';
 }
 
 /** Verifies a measured profile and makes the result of it. */

@@ -243,6 +243,24 @@ export function compare(
   return { maxAbs, maxRel, at };
 }
 
+/** The share of elements that are further from the expected than `tolerance`, relative to them or to the scale. */
+export function farShare(
+  got: ArrayLike<number>,
+  expected: ArrayLike<number>,
+  scale: number,
+  tolerance: number,
+): number {
+  const least = Math.max(scale, rootMeanSquare(expected), 1e-30);
+  let far = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const g = got[i] ?? NaN;
+    const e = expected[i] ?? NaN;
+    if (g === e || (g !== g && e !== e)) continue;
+    if (!(Math.abs(g - e) <= tolerance * Math.max(Math.abs(e), least))) far++;
+  }
+  return expected.length === 0 ? 0 : far / expected.length;
+}
+
 export function rootMeanSquare(x: ArrayLike<number>): number {
   let sum = 0;
   let n = 0;

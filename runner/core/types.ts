@@ -148,7 +148,7 @@ export type RunnerReply<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly fault: RunnerFault };
 
 export interface Progress {
-  readonly stage: 'device' | 'compile' | 'reference' | 'unfused' | 'fused' | 'verify';
+  readonly stage: 'device' | 'compile' | 'reference' | 'unfused' | 'fused' | 'trial' | 'verify';
   readonly done: number;
   readonly total: number;
   readonly kernel?: string;
@@ -172,6 +172,43 @@ export interface RunOutput {
   readonly data: Float32Array | Int32Array | Uint32Array | Uint16Array;
 }
 
+/**
+ * Several ways to compute the same, timed against each other: the kernels of a part of a plan as the
+ * compiler makes them, and candidates for their place.
+ */
+export interface TrialJob {
+  /** What the part computes, with its symbolic dims bound: inputs are made up by it. */
+  readonly program: Program;
+  readonly base: ExecPlan;
+  readonly candidates: readonly { readonly id: string; readonly exec: ExecPlan }[];
+  /** `seconds` and `iterations` are for all of them together. */
+  readonly options: ProfileOptions;
+}
+
+export interface TrialTime {
+  readonly medianUs: number;
+  /** Half width of the 95 % confidence interval of the median, µs. */
+  readonly spreadUs: number;
+  readonly samples: number;
+}
+
+export type TrialOutcome =
+  | {
+      readonly id: string;
+      readonly ok: true;
+      readonly time: TrialTime;
+      /** The base's time over the candidate's, of measurements made in turn: median and half width. */
+      readonly speedup: number;
+      readonly speedupSpread: number;
+    }
+  /** It can't be compiled or run here, or computes something else: then it wasn't timed. */
+  | { readonly id: string; readonly ok: false; readonly reason: string };
+
+export interface TrialResult {
+  readonly base: TrialTime;
+  readonly candidates: readonly TrialOutcome[];
+}
+
 /** The part of AbortSignal that the runner needs (its core has no DOM and no Node types). */
 export interface CancelSignal {
   readonly aborted: boolean;
@@ -192,5 +229,14 @@ export interface Runner {
     onProgress: (p: Progress) => void,
     signal: CancelSignal,
   ): Promise<RunnerReply<readonly RunOutput[]>>;
+  /**
+   * Compares what each candidate stores with what the base stores, then times those that agree. A
+   * candidate that hangs ends the job, with a fault whose kernel is the candidate's id.
+   */
+  trial(
+    job: TrialJob,
+    onProgress: (p: Progress) => void,
+    signal: CancelSignal,
+  ): Promise<RunnerReply<TrialResult>>;
   dispose(): void;
 }

@@ -73,6 +73,8 @@ function answer(
       return server.profile(job.job, watch, cancellation);
     case 'run':
       return server.run(job.job, watch, cancellation);
+    case 'trial':
+      return server.trial(job.job, watch, cancellation);
   }
 }
 

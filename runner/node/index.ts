@@ -20,6 +20,8 @@ import type {
   RunnerFault,
   RunnerReply,
   RunOutput,
+  TrialJob,
+  TrialResult,
 } from '../core/types';
 import { HEARTBEAT_MS, HOST_VARIABLE, type FromChild, type Job, type ToChild } from './protocol';
 
@@ -70,6 +72,8 @@ export function createNodeRunner(options: NodeRunnerOptions = {}): NodeRunner {
       runner.ask<ProfileResult>({ kind: 'profile', job }, onProgress, signal),
     run: (job: RunJob, onProgress, signal) =>
       runner.ask<readonly RunOutput[]>({ kind: 'run', job }, onProgress, signal),
+    trial: (job: TrialJob, onProgress, signal) =>
+      runner.ask<TrialResult>({ kind: 'trial', job }, onProgress, signal),
     dispose: () => runner.dispose(),
   };
 }
@@ -346,6 +350,7 @@ function workText(stage: Progress['stage'] | undefined, kernel: string | undefin
       return 'The float64 reference made no progress for';
     case 'fused':
     case 'unfused':
+    case 'trial':
       return `${kernel === undefined ? 'The GPU' : `Kernel ${kernel}`} made no progress for`;
     case 'device':
     case undefined:

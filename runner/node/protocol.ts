@@ -6,12 +6,13 @@
  * parent tells a hung kernel (alive, but long past the time for its work) from a slow one, and both
  * from a process that is stuck itself. A job ends with exactly one `reply`, unless the process dies.
  */
-import type { ProfileJob, Progress, RunJob, RunnerReply } from '../core/types';
+import type { ProfileJob, Progress, RunJob, RunnerReply, TrialJob } from '../core/types';
 
 export type Job =
   | { readonly kind: 'adapter' }
   | { readonly kind: 'profile'; readonly job: ProfileJob }
-  | { readonly kind: 'run'; readonly job: RunJob };
+  | { readonly kind: 'run'; readonly job: RunJob }
+  | { readonly kind: 'trial'; readonly job: TrialJob };
 
 export type ToChild =
   | { readonly type: 'job'; readonly id: number; readonly job: Job }

@@ -34,6 +34,7 @@ const STAGES: Readonly<Record<Progress['stage'], string>> = {
   reference: 'Computing the reference',
   unfused: 'Timing the unfused kernels',
   fused: 'Timing the fused kernels',
+  trial: 'Timing candidates',
   verify: 'Comparing',
 };
 

@@ -6,6 +6,8 @@ import { readFileSync } from 'node:fs';
 import { compile } from '../../../compiler';
 import { attr, BOOL, type Bytes, FLOAT, graph, model, node, value } from '../onnx/encoder';
 import { HARD_CODES, SOFT_CODES, USER_CODES } from '../../../compiler/fusion/verdicts';
+import type { Tuning } from '../../../compiler/tuning';
+import { readRecords, tuningFor } from '../../../tuner/records';
 
 const PAGE = readFileSync('docs/verdicts.md', 'utf8');
 const [EXPLAINED = '', RESERVED = ''] = PAGE.split('\n## Reserved\n');
@@ -39,9 +41,20 @@ const MODELS: Readonly<Record<string, Uint8Array>> = {
   }),
 };
 
+/** The tuning records that an example is compiled with, where it shows some. */
+function tuningIn(text: string): Tuning | undefined {
+  const json = /```json\n([\s\S]*?)```/.exec(text)?.[1];
+  if (json === undefined) return undefined;
+  const read = readRecords(json);
+  if (!read.ok) assert.fail(read.reason);
+  const [record] = read.records.values();
+  const version = record?.version ?? '';
+  return tuningFor(read.records, { file: 'example.fuse', version, adapter: record?.adapter });
+}
+
 /** All codes in the answer to a file: of edges, of kernels, of the file as a whole. */
-function codesOf(file: string, bytes: Uint8Array): Set<string> {
-  const { result } = compile({ file, bytes });
+function codesOf(file: string, bytes: Uint8Array, tuning?: Tuning): Set<string> {
+  const { result } = compile({ file, bytes }, tuning ? { tuning } : {});
   const verdicts = [
     ...result.decisions.flatMap((d) => d.verdicts),
     ...result.after.kernels.flatMap((k) => k.notes),
@@ -63,7 +76,8 @@ describe('docs/verdicts.md', () => {
       const bytes =
         example[1] === 'onnx' ? MODELS[code] : new TextEncoder().encode(example[2] ?? '');
       assert.ok(bytes, 'no model');
-      const codes = codesOf(example[1] === 'onnx' ? 'example.onnx' : 'example.fuse', bytes);
+      const file = example[1] === 'onnx' ? 'example.onnx' : 'example.fuse';
+      const codes = codesOf(file, bytes, tuningIn(text));
       assert.ok(codes.has(code), `the example gives ${[...codes].join(', ') || 'nothing'}`);
     });
 

@@ -24,6 +24,11 @@ function fakeCompiler() {
       program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
       steps: () => [],
+      nearTies: () => [],
+      space: () => undefined,
+      part: () => {
+        throw new Error('not asked for');
+      },
       kernelIr: () => undefined,
       execPlan: () => ({ buffers: [], dispatches: [], outputs: [] }),
     };

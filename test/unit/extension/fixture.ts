@@ -78,6 +78,7 @@ export function kernel(
   return {
     id,
     hash: `hash-${nodes.join('+')}`,
+    structure: `structure-${nodes.join('+')}`,
     label: nodes.map((n) => n.replace(/^.*#/, '')).join(' + '),
     pattern: nodes.length > 1 ? 'epilogue' : 'single',
     template: 'contraction',
@@ -191,6 +192,7 @@ export function result(more: Partial<CompileResult> = {}): CompileResult {
     expectations: [],
     runnable: { ok: true },
     device,
+    tunedPlans: [],
     stages: {},
     ...more,
   };

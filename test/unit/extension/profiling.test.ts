@@ -31,6 +31,7 @@ function runner(end?: RunnerReply<ProfileResult>): Runner & { disposed: number }
           );
       });
     }) as Runner['profile'],
+    trial: () => Promise.reject(new Error('not asked for')),
     dispose: () => {
       made.disposed++;
     },

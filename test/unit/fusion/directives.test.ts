@@ -110,10 +110,11 @@ describe('directives', () => {
       errors(resultOf(`${CHAIN}output y\nschedule y { ${text} }`)).join('\n');
     assert.match(
       of('threads = 4'),
-      /BAD_SCHEDULE .* no parameter 'threads'; it has workgroup and tile/,
+      /BAD_SCHEDULE .* no parameter 'threads'; it has workgroup, tile and tileRows/,
     );
     assert.match(of('workgroup = 1000'), /from 1 to 256, what the adapter allows/);
-    assert.match(of('tile = 3'), /tile must be one of 1, 2, 4, 8/);
+    assert.match(of('tile = 17'), /tile must be a whole number from 1 to 16/);
+    assert.match(of('tileRows = 2'), /tileRows is for products/);
   });
 
   it('refuses parameters with which a kernel would need more than the adapter has', () => {

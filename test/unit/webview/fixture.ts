@@ -165,6 +165,7 @@ export class FixtureBuilder {
     return {
       id,
       hash: `h${nodes.map((node) => node.op).join('-')}-${nodes[0]?.id ?? ''}`,
+      structure: `s${nodes.map((node) => node.op).join('-')}-${nodes[0]?.id ?? ''}`,
       label: nodes.map((node) => node.op).join(' + '),
       pattern,
       template: nodes.some((n) => /matmul|linear|conv/.test(n.op))
@@ -247,6 +248,7 @@ export class FixtureBuilder {
       expectations: [],
       runnable: { ok: true },
       device,
+      tunedPlans: [],
       stages: {},
     };
   }

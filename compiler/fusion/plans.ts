@@ -1,0 +1,148 @@
+/**
+ * Both plans of a program: without fusion and with it, with what the file asks and what was measured
+ * taken into account.
+ */
+import { type Diagnostic, error, info } from '../diagnostics';
+import type { Graph, NodeId } from '../graph/graph';
+import type { Program } from '../ir/compute';
+import type { Lowered } from '../ops/lower';
+import type { ScheduleOptions } from '../schedule/schedule';
+import type { PlanTuning, TunedPlan, Tuning } from '../tuning';
+import { Grouping } from './grouping';
+import { bundleSmall } from './horizontal';
+import type { Recall } from './memory';
+import { type Plan, snapshot } from './plan';
+import { Policy } from './policy';
+import { type LogEntry, Search } from './search';
+
+export interface Plans {
+  readonly search: Search;
+  readonly unfused: Plan;
+  readonly fused: Plan;
+  /** How the fused plan came about. */
+  readonly steps: readonly LogEntry[];
+  /** Changes of the plan that were measured to be faster, and made. */
+  readonly tuned: readonly TunedPlan[];
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+const NO_TUNING: Tuning = { kernels: [], plans: [], notes: [] };
+
+export function makePlans(
+  graph: Graph,
+  lowered: Lowered,
+  options: ScheduleOptions,
+  tuning: Tuning = NO_TUNING,
+  recall?: Recall,
+): Plans {
+  const notes: Diagnostic[] = [...tuning.notes];
+  const names = nodeNames(graph);
+  const ignore = (p: PlanTuning, reason: string): void => {
+    const { kind, from, to } = p.change;
+    const ends = `${names.get(from) ?? from} and ${names.get(to) ?? to}`;
+    const what = kind === 'cut' ? `${ends} in different kernels` : `${ends} in one kernel`;
+    notes.push(
+      info(
+        'TUNING_IGNORED',
+        `the tuning record of the plan (${what}, measured on ${p.adapter}) is not used: ${reason}`,
+      ),
+    );
+  };
+  let changes: PlanTuning[] = [];
+  const expected = (r: { dims: Readonly<Record<string, number>>; expected: boolean }): boolean =>
+    r.expected && Object.entries(r.dims).every(([d, n]) => (graph.dims.get(d) ?? n) === n);
+  for (const p of tuning.plans) {
+    const known = names.has(p.change.from) && names.has(p.change.to);
+    if (p.outdated === undefined && known) changes.push(p);
+    else if (expected(p)) ignore(p, p.outdated ?? 'the graph has changed since');
+  }
+  for (;;) {
+    const made = onePlan(graph, lowered, options, tuning, changes, recall);
+    const structures = new Set(made.fused.kernels.map((k) => k.facts.structure));
+    const fits = (p: PlanTuning): boolean => p.makes.every((s) => structures.has(s));
+    // A record of another file, of which only the names are the same, is nobody's concern.
+    for (const p of changes)
+      if (!fits(p) && expected(p))
+        ignore(p, 'the kernels that it was measured with do not come about');
+    const kept = changes.filter(fits);
+    if (kept.length === changes.length) {
+      const lost = orphans(made.fused, tuning.kernels.filter(expected));
+      const tuned = changes.map(({ change, medianUs, defaultUs, adapter }) => ({
+        ...{ change, medianUs, defaultUs, adapter },
+      }));
+      return { ...made, tuned, diagnostics: [...made.diagnostics, ...notes, ...lost] };
+    }
+    // Without those that don't fit, others may no longer either.
+    changes = kept;
+  }
+}
+
+function onePlan(
+  graph: Graph,
+  lowered: Lowered,
+  options: ScheduleOptions,
+  tuning: Tuning,
+  changes: readonly PlanTuning[],
+  recall: Recall | undefined,
+): Omit<Plans, 'tuned'> {
+  const { program } = lowered;
+  const faults: Diagnostic[] = [];
+  const policy = new Policy(graph, program, lowered.base, lowered.unsupported, changes);
+  const grouping = new Grouping(program, policy.keep);
+  const search = new Search(program, grouping, policy, options, recall);
+  search.mergeWithinOps();
+  const unfused = snapshot(search, 'b');
+  const start = search.log.length;
+  for (const r of policy.required) {
+    const verdicts = search.require(computesOf(program, r.nodes));
+    if (verdicts.length === 0) continue;
+    const text = verdicts
+      .map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`)
+      .join('; ');
+    const { directive } = r;
+    faults.push(
+      error('REQUIRED_BUT', `'${directive.text}' can't be one kernel: ${text}`, directive.range),
+    );
+  }
+  // Whether they came about is seen from the kernels.
+  for (const nodes of policy.preferred) search.require(computesOf(program, nodes));
+  search.fuse();
+  const fused = snapshot(search, 'k', {
+    ...{ faults, tuning: tuning.kernels },
+    bundles: bundleSmall(search),
+  });
+  return { search, unfused, fused, steps: search.log.slice(start), diagnostics: faults };
+}
+
+function computesOf(program: Program, nodes: readonly NodeId[]): number[] {
+  return program.computes.flatMap((c, i) => (c.origin.some((o) => nodes.includes(o)) ? [i] : []));
+}
+
+/** What nodes are called in messages: their results, as a rule. */
+function nodeNames(graph: Graph): Map<NodeId, string> {
+  return new Map(
+    graph.nodes.map((n) => {
+      const [first] = n.results;
+      const result = first === undefined ? undefined : graph.tensors.get(first)?.name;
+      return [n.id, n.name || result || n.sourceOp];
+    }),
+  );
+}
+
+/** Records of this file whose kernels are not in its plan, told as one. */
+function orphans(fused: Plan, records: Tuning['kernels']): Diagnostic[] {
+  const there = new Set(fused.kernels.map((k) => k.facts.structure));
+  const lost = records.filter((t) => !there.has(t.structure));
+  const [first] = lost;
+  if (!first) return [];
+  const what =
+    lost.length === 1
+      ? 'a tuning record of this file belongs to a kernel that its plan doesn’t have'
+      : `${lost.length} tuning records of this file belong to kernels that its plan doesn’t have`;
+  return [
+    info(
+      'TUNING_IGNORED',
+      `${what} (for the first, the measured time was ${first.medianUs.toFixed(1)} µs on ${first.adapter}): the file or the device has changed since; tuning again replaces them`,
+    ),
+  ];
+}
