@@ -152,7 +152,7 @@ async function operatorLines() {
       'Besides these the importer reads `Constant` and calls of functions that the model defines.',
     '',
     '`If`, `Loop` and `Scan`: a branch that is known to be taken is inlined, also where shapes decide; ' +
-      'a loop whose number of iterations is known is unrolled, up to 2048 nodes. Elsewhere the bodies ' +
+      'a loop whose number of iterations is known is unrolled, up to 1024 nodes. Elsewhere the bodies ' +
       'are compiled as graphs of their own, and run as often as the data says. Then carried values must ' +
       'keep their shapes, both branches must give the same ones, and rows can only be stacked where ' +
       'their number is known. `profile` doesn’t take such graphs yet; `run` does.',

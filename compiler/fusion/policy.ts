@@ -222,7 +222,7 @@ export class Policy {
       message:
         'one of them is inside a branch or a loop that the other is outside of: a body runs as often as the data says, a kernel as a whole',
       counterfactual:
-        'would be considered if the condition, or the number of iterations, were known when compiling',
+        'would be considered if the condition, or a small number of iterations, were known when compiling',
       confidence: 'proved',
     };
   }

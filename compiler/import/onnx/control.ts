@@ -28,7 +28,7 @@ import {
 } from './scope';
 
 /** Nodes that unrolling one loop may add, counted with those inside them: beyond it stays a region. */
-export const UNROLL_LIMIT = 2048;
+export const UNROLL_LIMIT = 1024;
 /** Above this a number of iterations is no limit: exporters write the greatest integer there is. */
 const NO_LIMIT = 2 ** 31 - 1;
 
