@@ -40,6 +40,11 @@ export interface RowParams {
   readonly unrolled: number;
   /** Row vectors kept in workgroup memory, in program order. */
   readonly cached: readonly ValueId[];
+  /**
+   * Neighbouring invocations have neighbouring rows, not neighbouring positions of one row: for rows
+   * that lie across memory, as of a softmax over a dim that isn't the last.
+   */
+  readonly across?: boolean;
 }
 
 /** The sizes by which a `row` kernel's parameters are chosen. */
@@ -143,6 +148,8 @@ interface Position {
 class RowKernel {
   private readonly lane: IndexExpr;
   private readonly slot: KExpr;
+  /** How far apart the slots of a row's neighbouring lanes are. */
+  private readonly stride: number;
   private readonly rowsTotal: IndexExpr;
   /** Per row of the block: where its row variables are, and whether the row exists. */
   private readonly rows: { readonly env: Map<string, IndexExpr>; readonly exists: KExpr }[] = [];
@@ -160,18 +167,34 @@ class RowKernel {
     const lid = b.ref('lid', 'i32', 0);
     this.rowsTotal = I.product(placement.rows);
     let row: KExpr = wg;
+    const across = params.across === true && rows > 1;
     if (rows > 1) {
-      const within = threads === 1 ? lid : b.int('idiv', lid, lit(threads, 'i32'));
+      const within = across
+        ? b.int('imod', lid, lit(rows, 'i32'))
+        : threads === 1
+          ? lid
+          : b.int('idiv', lid, lit(threads, 'i32'));
       row = b.int('iadd', b.int('imul', wg, lit(rows, 'i32')), within);
     }
     const blocks = I.ceilDiv(this.rowsTotal, block);
-    const rowVar = b.bindVar('row', blocks, row, (local) => Math.floor(local / threads));
+    const rowVar = b.bindVar('row', blocks, row, (local) =>
+      across ? local % rows : Math.floor(local / threads),
+    );
     const lane =
-      threads === 1 ? lit(0, 'i32') : rows === 1 ? lid : b.int('imod', lid, lit(threads, 'i32'));
+      threads === 1
+        ? lit(0, 'i32')
+        : rows === 1
+          ? lid
+          : across
+            ? b.int('idiv', lid, lit(rows, 'i32'))
+            : b.int('imod', lid, lit(threads, 'i32'));
     this.lane =
       threads === 1
         ? I.num(0)
-        : b.bindVar('lane', I.num(threads), lane, (local) => local % threads);
+        : b.bindVar('lane', I.num(threads), lane, (local) =>
+            across ? Math.floor(local / rows) : local % threads,
+          );
+    this.stride = across ? rows : 1;
     this.slot = lid;
     const end = b.index(this.rowsTotal);
     for (let k = 0; k < block; k++) {
@@ -222,7 +245,10 @@ class RowKernel {
     const { b, params } = this;
     const { threads, unrolled } = params;
     const neighbours =
-      batch === 1 && params.cached.length === 0 && I.exactDiv(extent, threads * VECTOR)
+      batch === 1 &&
+      params.cached.length === 0 &&
+      this.stride === 1 &&
+      I.exactDiv(extent, threads * VECTOR)
         ? VECTOR
         : 1;
     const chunk = threads * batch * neighbours;
@@ -337,7 +363,7 @@ class RowKernel {
         depth: 0,
       };
       b.guarded(cond, () => {
-        const other = b.int('iadd', this.slot, lit(half, 'i32'));
+        const other = b.int('iadd', this.slot, lit(half * this.stride, 'i32'));
         accs.forEach((acc, k) => {
           b.combine(acc, monoid, {
             value: this.shared(values, acc.value.type, cell(other, k)),
@@ -348,7 +374,8 @@ class RowKernel {
       });
     }
     b.emit({ s: 'barrier' });
-    const root = params.rows === 1 ? lit(0, 'i32') : b.int('isub', this.slot, lane);
+    const fromRoot = this.stride === 1 ? lane : b.int('imul', lane, lit(this.stride, 'i32'));
+    const root = params.rows === 1 ? lit(0, 'i32') : b.int('isub', this.slot, fromRoot);
     accs.forEach((acc, k) => {
       b.set(acc.value, this.shared(values, acc.value.type, cell(root, k)));
       if (places && acc.at) b.set(acc.at, this.shared(places, 'i32', cell(root, k)));

@@ -277,8 +277,11 @@ export function scheduleGroup(
       const open = symbolicRow(group, placement, params);
       if (open) verdicts.push(open);
       else if (!screen?.repeatsInRows(placement, new Set(params.cached))) {
-        const built = buildRow('k', group, placement, params, builder);
-        consider({ kind: 'row', placement, params }, built.ir, built.builder);
+        const tried = [params, ...rowsAcross(group, placement, params, options.device)];
+        for (const params of tried) {
+          const built = buildRow('k', group, placement, params, builder);
+          consider({ kind: 'row', placement, params }, built.ir, built.builder);
+        }
       }
       // A row that must be kept can be walked in tiles instead.
       if (params.cached.length > 0) {
@@ -525,6 +528,25 @@ function rowParams(group: GroupSpec, placement: Placement, options: ScheduleOpti
     unrolled: chunk <= 16 ? chunk : 0,
     cached,
   };
+}
+
+/** Rows that lie across memory: as many side by side as fill sectors. For GPUs; what it gains is priced. */
+function rowsAcross(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+  device: DeviceProfile,
+): RowParams[] {
+  const { program } = group;
+  const last = placement.rows[placement.rows.length - 1];
+  const beside = last ? bound(program, last) : 1;
+  if (device.software || params.cached.length > 0 || params.threads === 1 || beside < 8) return [];
+  let rows = 8;
+  while (rows < 32 && rows * 2 <= beside) rows *= 2;
+  const threads = Math.max(1, Math.min(params.threads, (params.threads * params.rows) / rows));
+  if (threads < 2) return [];
+  const chunk = params.unrolled > 0 ? Math.ceil((params.unrolled * params.threads) / threads) : 0;
+  return [{ ...params, rows, threads, across: true, unrolled: chunk <= 16 ? chunk : 0 }];
 }
 
 function vectorLength(program: GroupSpec['program'], placement: Placement, v: ValueId): number {

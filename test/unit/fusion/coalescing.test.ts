@@ -74,6 +74,15 @@ describe('coalescing in prices', () => {
       'integrated',
     );
     assert.equal(k.counts?.wastedBytes, 0);
-    assert.equal(k.template, 'split');
+  });
+
+  it('rows that lie across memory go side by side', () => {
+    const k = kernel(
+      'input x: f32[64, 4096, 32]\ny = softmax(x, axis=1)\noutput y\n',
+      'integrated',
+    );
+    assert.equal(k.template, 'row');
+    assert.equal(k.schedule['rows'], 32);
+    assert.equal(k.counts?.wastedBytes, 0);
   });
 });
