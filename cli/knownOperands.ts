@@ -46,8 +46,16 @@ export function operandsToKnow(graph: Graph, opaque: ReadonlySet<NodeId>): Tenso
     return p !== undefined && opaque.has(p.id);
   };
   for (const n of graph.nodes) {
-    if (!opaque.has(n.id) || n.operands.some((o) => o !== undefined && behindOpaque(o))) continue;
-    const operands = decidingOperands(graph, n);
+    if (!opaque.has(n.id)) continue;
+    // Control flow that stays is decided on before anything inside it is.
+    const deciding = controlOperands(graph, n);
+    const reads = deciding ?? n.operands.flatMap((o) => o ?? []);
+    if (reads.some(behindOpaque)) continue;
+    const operands =
+      deciding ??
+      n.operands.flatMap((o, i) =>
+        o === undefined || (i === 0 && !SHAPE_FIRST.has(n.sourceOp)) ? [] : [o],
+      );
     operands.forEach((operand) => {
       const stack = [operand];
       const seen = new Set<TensorId>();
@@ -56,19 +64,23 @@ export function operandsToKnow(graph: Graph, opaque: ReadonlySet<NodeId>): Tenso
         if (id === undefined || seen.has(id)) continue;
         seen.add(id);
         if (inputs.has(id) && isSmall(id)) found.add(id);
-        for (const o of producer.get(id)?.operands ?? []) if (o !== undefined) stack.push(o);
+        const p = producer.get(id);
+        const behind = p && (controlOperands(graph, p) ?? p.operands);
+        for (const o of behind ?? []) if (o !== undefined) stack.push(o);
       }
     });
   }
   return [...found];
 }
 
-/** Those that may hold a shape, or the number of iterations, or a condition. */
-function decidingOperands(graph: Graph, n: Node): TensorId[] {
-  const region = graph.regions?.find((r) => r.id === n.id);
+/** What decides how a branch or a loop goes; undefined for other nodes. */
+function controlOperands(graph: Graph, n: Node): TensorId[] | undefined {
+  const id = n.control?.region ?? n.id;
+  const region = graph.regions?.find((r) => r.id === id);
   if (region?.kind === 'branch') return [region.condition];
   if (region) return [region.trips, region.condition].flatMap((t) => t ?? []);
-  return n.operands.flatMap((o, i) =>
-    o === undefined || (i === 0 && !SHAPE_FIRST.has(n.sourceOp)) ? [] : [o],
-  );
+  // One that couldn't become a region.
+  if (n.unsupported === undefined) return undefined;
+  const first = n.sourceOp === 'Loop' ? 2 : n.sourceOp === 'If' ? 1 : 0;
+  return first === 0 ? undefined : n.operands.slice(0, first).flatMap((o) => o ?? []);
 }

@@ -3,6 +3,7 @@
  * give, by the reference; what is shown of them.
  */
 import assert from 'node:assert/strict';
+import { operandsToKnow } from '../../../cli/knownOperands';
 import { type Compilation, compile } from '../../../compiler';
 import { verifyProgram } from '../../../compiler/ir/verify';
 import { interpret } from '../../../compiler/reference';
@@ -265,6 +266,16 @@ describe('ONNX control flow', () => {
   it('rows of a Loop need a number of iterations that is known', () => {
     const c = compiled(loop11([], [value('trip', INT64, [])]));
     assert.match(faults(c).join('\n'), /the size of its result rows is only known when it has run/);
+  });
+
+  it('of a Loop with rows, the command line compiles in what decides how often it runs', () => {
+    const c = compiled(loop11([], [value('trip', INT64, [])]));
+    const opaque = c.result.graph.nodes.filter((n) => n.kind === 'opaque').map((n) => n.id);
+    const wanted = operandsToKnow(c.graph, new Set(opaque));
+    assert.deepEqual(
+      wanted.map((id) => c.graph.tensors.get(id)?.name),
+      ['trip'],
+    );
   });
 
   it('a Loop that data ends is a region; what it carries is handed over at once', () => {
