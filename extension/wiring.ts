@@ -33,6 +33,7 @@ import { Profiler } from './services/profiler';
 import { GraphResults } from './services/results';
 import { openRunner } from './services/runners';
 import { readSettings, type RunnerChoice, SECTION } from './services/settings';
+import { TuningRecords } from './services/tuningRecords';
 import type { GraphView } from './webviewHost/graphView';
 import { GraphViews } from './webviewHost/graphViews';
 import { CompilerClient } from './worker/client';
@@ -45,6 +46,15 @@ const NO_PAGE: { readonly ok: false; readonly fault: RunnerFault } = {
 /** A compile that takes longer than this is taken for hung. */
 const COMPILE_LIMIT_MS = 120_000;
 
+function programVersion(): string {
+  const manifest: unknown = vscode.extensions.getExtension('fusion-lens.fusion-lens')?.packageJSON;
+  const version =
+    typeof manifest === 'object' && manifest !== null && 'version' in manifest
+      ? manifest.version
+      : undefined;
+  return typeof version === 'string' ? version : 'unknown';
+}
+
 export class FusionLens extends Owner {
   private readonly log = this.register(
     vscode.window.createOutputChannel('Fusion Lens', { log: true }),
@@ -52,6 +62,9 @@ export class FusionLens extends Owner {
   private readonly compiler: CompilerClient;
   readonly results: GraphResults;
   readonly devices: Devices;
+  private readonly records = this.register(
+    new TuningRecords(programVersion(), () => this.results.touchAll()),
+  );
   readonly measurements = this.register(new Measurements());
   readonly profiler: Profiler;
   readonly views: GraphViews;
@@ -80,7 +93,7 @@ export class FusionLens extends Owner {
       new GraphResults(
         graphSource,
         this.compiler.call,
-        (key) => compileInputs(key, devices),
+        (key) => compileInputs(key, devices, this.records),
         (text) => log.error(text),
       ),
     );

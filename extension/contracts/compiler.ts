@@ -5,6 +5,7 @@
  * when asked for. A request for a version that is no longer the newest is answered `stale`.
  */
 import type { CompileResult, DeviceProfile, ExecPlan } from '../../compiler/result';
+import type { Tuning } from '../../compiler/tuning';
 import type { MeasuredProfile } from '../../runner/core/session';
 import type {
   ProfileJob,
@@ -25,6 +26,7 @@ export interface CompileRequest {
   readonly sideFile?: string;
   readonly dims?: Readonly<Record<string, number>>;
   readonly device?: DeviceProfile;
+  readonly tuning?: Tuning;
 }
 
 export interface KernelCode {

@@ -4,6 +4,7 @@
  */
 import type { CompileResult, Decision, KernelView, NodeView } from '../../compiler/result';
 import { HARD_CODES, USER_CODES, type Verdict } from '../../compiler/fusion/verdicts';
+import { settingsText } from '../../compiler/schedule/parameters';
 import type { AdapterInfo, KernelTime, ProfileResult } from '../../runner/core/types';
 import {
   count,
@@ -19,6 +20,13 @@ import { coversPlan } from '../services/measurements';
 /** Ops that cost a kernel when alone: what "9 ops" counts. */
 export function countOps(result: CompileResult): number {
   return result.graph.nodes.filter(({ kind }) => kind === 'compute' || kind === 'opaque').length;
+}
+
+/** `tuned: workgroup = 128 (1.3× on SwiftShader)`, where a tuning record set its parameters. */
+export function tunedText({ tuned }: KernelView): string | undefined {
+  if (!tuned) return undefined;
+  const gain = formatFactor(tuned.defaultUs / tuned.medianUs);
+  return `tuned: ${settingsText(tuned.params)} (${gain} on ${tuned.adapter})`;
 }
 
 /** `9 ops → 2 kernels`. */

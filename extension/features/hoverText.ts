@@ -12,7 +12,14 @@ import { count, formatBytes, formatFlops, formatType } from '../common/format';
 import { commandLink, escapeMarkdown, inlineCode } from '../common/markdown';
 import { indexOf, type ResultIndex } from '../common/resultIndex';
 import { timeOf } from '../services/measurements';
-import { adapterText, savingsText, SOFTWARE_NOTE, timeText, withoutKernelText } from './explain';
+import {
+  adapterText,
+  savingsText,
+  SOFTWARE_NOTE,
+  timeText,
+  withoutKernelText,
+  tunedText,
+} from './explain';
 
 export interface HoverContext {
   readonly uri: string;
@@ -117,6 +124,8 @@ function kernelParagraph(kernel: KernelView, context: HoverContext): string {
       `Measured on ${escapeMarkdown(adapterText(profile))}, ${escapeMarkdown(profile.adapter.host)}: ${rate}${caveat}`,
     );
   }
+  const tuned = tunedText(kernel);
+  if (tuned !== undefined) lines.push(escapeMarkdown(tuned));
   for (const note of kernel.notes) lines.push(verdictText(note));
   return lines.join('  \n');
 }

@@ -22,6 +22,7 @@ import {
   SOFTWARE_NOTE,
   speedupText,
   timeText,
+  tunedText,
   withoutKernelText,
 } from './explain';
 
@@ -109,10 +110,12 @@ function opsText(result: CompileResult, nodes: readonly NodeView[], facts: LensF
 function oneKernel(kernel: KernelView, { profile }: LensFacts): string[] {
   const time = timeOf(kernel, profile);
   const savings = savingsText(kernel);
+  const tuned = tunedText(kernel);
   return [
     kernelText(kernel),
     ...(time ? [timeText(kernel, time)] : []),
     ...(savings === undefined ? [] : [savings]),
+    ...(tuned === undefined ? [] : [tuned]),
   ];
 }
 

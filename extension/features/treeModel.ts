@@ -4,7 +4,7 @@ import type { ProfileResult } from '../../runner/core/types';
 import { count, formatMicroseconds, formatType } from '../common/format';
 import { indexOf } from '../common/resultIndex';
 import { timeOf } from '../services/measurements';
-import { rejectedEdges, savingsText, withoutKernelText } from './explain';
+import { rejectedEdges, savingsText, withoutKernelText, tunedText } from './explain';
 
 export interface TreeItem {
   /** Stable across results, so that what is unfolded stays so. */
@@ -55,6 +55,7 @@ function kernelItem(
 ): TreeItem {
   const time = timeOf(kernel, profile);
   const savings = savingsText(kernel);
+  const tuned = tunedText(kernel);
   const body = result.regions?.flatMap((r) => r.bodies).find(({ id }) => id === kernel.region);
   const shownTime = time
     ? `${formatMicroseconds(time.medianUs)} measured`
@@ -62,11 +63,17 @@ function kernelItem(
   return {
     id: kernel.id,
     label: `${kernel.id}  ${kernel.label}`,
-    description: [kernel.pattern, shownTime, ...(body ? [`in ${body.title}`] : [])].join(' · '),
+    description: [
+      kernel.pattern,
+      shownTime,
+      ...(body ? [`in ${body.title}`] : []),
+      ...(kernel.tuned ? ['tuned'] : []),
+    ].join(' · '),
     tooltip: [
       `${kernel.id}: ${kernel.label}`,
       `${kernel.template}, bound by ${kernel.bound}`,
       ...(savings === undefined ? [] : [savings]),
+      ...(tuned === undefined ? [] : [tuned]),
       ...kernel.notes.map(({ code, message }) => `${code}: ${message}`),
     ].join('\n'),
     icon: kernel.nodes.length > 1 ? 'layers' : 'primitive-square',

@@ -58,6 +58,11 @@ export class Devices extends Owner {
     if (isAdapter(last)) this.known = { kind: 'adapter', adapter: last };
   }
 
+  /** The one at hand, where it is known. */
+  get adapter(): AdapterInfo | undefined {
+    return this.known.kind === 'adapter' ? this.known.adapter : undefined;
+  }
+
   /** What to compile for; asks for the adapter when it is needed for the first time. */
   profileFor(choice: DeviceChoice): DeviceProfile {
     if (choice === 'auto') this.want();

@@ -4,12 +4,20 @@ import type { ProfileOptions } from '../../runner/core/types';
 import type { Devices } from './devices';
 import type { CompileInputs } from './results';
 import { readSettings } from './settings';
+import type { TuningRecords } from './tuningRecords';
 
-export function compileInputs(key: string, devices: Devices): CompileInputs {
+export async function compileInputs(
+  key: string,
+  devices: Devices,
+  records: TuningRecords,
+): Promise<CompileInputs> {
   const { dims, device } = readSettings(vscode.Uri.parse(key));
+  const profile = devices.profileFor(device);
+  const tuning = await records.tuningOf(key, devices.adapter);
   return {
     ...(Object.keys(dims).length > 0 ? { dims } : {}),
-    device: devices.profileFor(device),
+    device: profile,
+    ...(tuning ? { tuning } : {}),
   };
 }
 

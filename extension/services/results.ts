@@ -9,6 +9,7 @@
  *    when it is asked for ({@link GraphResults.fresh}) and is kept while there is room.
  */
 import type { CompileResult, DeviceProfile } from '../../compiler/result';
+import type { Tuning } from '../../compiler/tuning';
 import type { CompilerApi } from '../contracts/compiler';
 import { type Disposable, Emitter, Owner, reportRejection } from '../common/lifecycle';
 import type { CallCompiler, CallError } from '../worker/client';
@@ -32,6 +33,7 @@ export interface GraphSource {
 export interface CompileInputs {
   readonly dims?: Readonly<Record<string, number>>;
   readonly device?: DeviceProfile;
+  readonly tuning?: Tuning;
 }
 
 export interface GraphState {
@@ -79,7 +81,7 @@ export class GraphResults extends Owner {
   constructor(
     private readonly source: GraphSource,
     private readonly call: CallCompiler,
-    private readonly inputs: (uri: string) => CompileInputs,
+    private readonly inputs: (uri: string) => CompileInputs | Promise<CompileInputs>,
     private readonly report: (message: string) => void,
   ) {
     super();
@@ -209,6 +211,7 @@ export class GraphResults extends Owner {
     this.changes.fire(uri);
     try {
       const source = await this.readSource(uri);
+      const inputs = await this.inputs(uri);
       if (entry.revision !== revision || this.entries.get(uri) !== entry) return;
       if (source.kind === 'unavailable') {
         settleProblem(entry, revision, source.message);
@@ -222,7 +225,7 @@ export class GraphResults extends Owner {
         bytes,
         ...(file === undefined ? {} : { file }),
         ...(sideFile === undefined ? {} : { sideFile }),
-        ...this.inputs(uri),
+        ...inputs,
       });
       if (this.entries.get(uri) !== entry || revision <= entry.resultRevision) return;
       if (reply.ok) {

@@ -130,6 +130,7 @@ export class CompilerService {
         memory,
         ...(request.dims ? { dims: request.dims } : {}),
         ...(request.device ? { device: request.device } : {}),
+        ...(request.tuning ? { tuning: request.tuning } : {}),
       },
     );
     this.kept.set(uri, { version, compilation, memory });

@@ -110,6 +110,20 @@ describe('lens text', () => {
       '5: not supported: its size depends on data',
     ]);
   });
+
+  it('says which kernels are as they were measured to be fastest', () => {
+    const { after } = result();
+    const tuned = { params: { workgroup: 128 }, medianUs: 10, defaultUs: 13, adapter: 'Some GPU' };
+    const kernels = after.kernels.map((k) => (k.id === 'k1' ? { ...k, tuned } : k));
+    const facts = { result: result({ after: { ...after, kernels } }), fresh: true } as const;
+    const lines = [
+      { line: 3, ops: ['a#matmul'] },
+      { line: 5, ops: ['y#softmax'] },
+    ];
+    const [other, shown] = lineLenses(lines, { ...facts, detail: 'full' });
+    assert.match(shown?.title ?? '', /tuned: workgroup = 128 \(1\.30× on Some GPU\)/);
+    assert.doesNotMatch(other?.title ?? '', /tuned/);
+  });
 });
 
 describe('lenses at the top', () => {

@@ -87,6 +87,16 @@ export function kernelDetails(context: DetailsContext, kernel: KernelView): HTML
           (kernel.dispatches > 1 ? `, ${kernel.dispatches} dispatches` : ''),
       ],
       ['Schedule', schedule.join(', ')],
+      [
+        'Tuned',
+        kernel.tuned
+          ? `${Object.entries(kernel.tuned.params)
+              .map(([name, value]) => `${name} = ${value}`)
+              .join(
+                ', ',
+              )}: ${formatFactor(kernel.tuned.defaultUs / kernel.tuned.medianUs)} on ${kernel.tuned.adapter}`
+          : '',
+      ],
     ]),
     kernel.notes.length > 0 ? section('Notes', ...kernel.notes.map(verdictCard)) : undefined,
     section(

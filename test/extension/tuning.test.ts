@@ -1,0 +1,69 @@
+// Tuning records of the workspace in the real extension host: used by the next compile, shown by the
+// lenses, read again when their file changes, and told about where it can't be read.
+
+import assert from 'node:assert/strict';
+import * as vscode from 'vscode';
+import { adapterName, keyOfRecord, type KernelRecord, recordsText } from '../../tuner/records';
+import {
+  activate,
+  closeEverything,
+  freshLenses,
+  lensesOf,
+  openText,
+  until,
+  workspaceFile,
+  write,
+} from './support';
+
+describe('tuning records', () => {
+  afterEach(async () => {
+    await closeEverything();
+    const folder = workspaceFile('.fusion-lens');
+    await vscode.workspace.fs.delete(folder, { recursive: true });
+  });
+
+  it('of the adapter at hand are used, shown, and followed when their file changes', async () => {
+    const { devices, results } = await activate();
+    const uri = await write('tuned.fuse', 'input x: f32[64, 256]\ny = exp(x) * 2.0\noutput y\n');
+    await openText(uri);
+    await freshLenses(uri);
+    const adapter = await until('the adapter', () => devices.adapter, 30_000);
+    const { result } = await results.fresh(uri.toString());
+    const [kernel] = result?.after.kernels ?? [];
+    assert.ok(kernel && kernel.tuned === undefined);
+    const own = Object.fromEntries(
+      Object.entries(kernel.schedule).filter(([name]) => name === 'workgroup' || name === 'tile'),
+    );
+    const manifest = vscode.extensions.getExtension('fusion-lens.fusion-lens')?.packageJSON as {
+      readonly version: string;
+    };
+    const record: KernelRecord = {
+      kind: 'kernel',
+      structure: kernel.structure,
+      adapter: adapterName(adapter),
+      version: manifest.version,
+      label: kernel.label,
+      files: ['tuned.fuse'],
+      dims: {},
+      default: own,
+      defaultUs: 13,
+      best: { params: { workgroup: 32, tile: 2 }, us: 10, defaultUs: 13 },
+      tried: {},
+    };
+    await write('.fusion-lens/tuning.json', recordsText(new Map([[keyOfRecord(record), record]])));
+    await until('a lens that says so', async () =>
+      (await lensesOf(uri)).some(({ title }) => /tuned: .*workgroup = 32.*1\.30×/.test(title)),
+    );
+    const tuned = (await results.fresh(uri.toString())).result;
+    assert.equal(tuned?.after.kernels[0]?.schedule['workgroup'], 32);
+
+    await write('.fusion-lens/tuning.json', '{ "schema": <<<<<<<');
+    await until('a problem', () =>
+      vscode.languages
+        .getDiagnostics(uri)
+        .some(({ message }) => /tuning records .* are not used/.test(message)),
+    );
+    const plain = (await results.fresh(uri.toString())).result;
+    assert.equal(plain?.after.kernels[0]?.tuned, undefined);
+  });
+});
