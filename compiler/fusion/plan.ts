@@ -439,6 +439,7 @@ function paramsOf(s: Schedule): Settings {
         rows: s.params.rows,
         ...(s.params.block > 1 ? { block: s.params.block } : {}),
         unrolled: s.params.unrolled,
+        ...(s.params.online ? { online: 1 } : {}),
       };
     case 'horizontal':
       return { parts: s.parts.length, workgroup: invocationsOf(s) };

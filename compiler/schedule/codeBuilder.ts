@@ -164,6 +164,13 @@ export abstract class CodeBuilder {
     return this.ref(name, type);
   }
 
+  /** What a variable is now. */
+  frozen(hint: string, e: KExpr): KExpr {
+    const name = this.fresh(hint);
+    this.emit({ s: 'let', name, expr: e });
+    return this.ref(name, e.type);
+  }
+
   set(target: KExpr, expr: KExpr): void {
     if (target.k === 'ref') this.emit({ s: 'set', name: target.name, expr });
   }

@@ -55,8 +55,10 @@ export interface Weight {
   /** Equal for equal weights. */
   readonly key: string;
   readonly exponent: Linear;
-  /** Over loads of references. */
+  /** Over loads of references, that it goes by while they are incomplete. */
   readonly shift: Expr;
+  /** What the shift is in the end: another where something stands for a reference that isn't finite. */
+  readonly last: Expr;
   readonly references: readonly ValueId[];
 }
 
@@ -128,6 +130,24 @@ export function online(group: GroupSpec, placement: Placement): Online | OnlineF
   return { length, streamed: pass.streamed, inner };
 }
 
+/**
+ * The reductions in as few passes over their positions as go after each other: each joins the last
+ * pass if it can.
+ */
+export function passes(group: GroupSpec, reductions: readonly Placed[]): Streamed[][] {
+  const out: Pass[] = [];
+  for (const placed of reductions) {
+    const c = placed.compute;
+    const length = I.product(c.reduce.map((r) => r.extent));
+    const last = out[out.length - 1];
+    if (last && I.same(last.length, length) && last.join(c, placed) === undefined) continue;
+    const next = new Pass(group, length);
+    next.join(c, placed);
+    out.push(next);
+  }
+  return out.map((p) => p.streamed);
+}
+
 /** Reductions that some other reads at an index that varies with what it reduces over. */
 export function innerReductions(members: readonly Compute[]): Set<ValueId> {
   const byValue = new Map(members.map((m) => [m.value, m]));
@@ -172,6 +192,12 @@ function mentions(i: IndexExpr, names: ReadonlySet<string>): boolean {
     }
   });
   return found;
+}
+
+interface Reference {
+  readonly of: Streamed;
+  /** What the shift goes by. */
+  readonly running: Expr;
 }
 
 interface Factors {
@@ -404,32 +430,56 @@ class Pass {
   /** Makes the exponents a weight; those that need sums of the row come afterwards. */
   private weigh(f: Factors): Weight | undefined {
     const exponent: Term[] = [];
-    const shifts: Term[] = [];
-    for (const t of f.exponents) {
-      if (!this.tainted(t.e)) exponent.push(t);
-      else if (!this.ofRow(t.e))
+    const shifts: { readonly term: Term; readonly reference: Reference }[] = [];
+    let tainted = false;
+    for (const term of f.exponents) {
+      if (!this.tainted(term.e)) {
+        exponent.push(term);
+        continue;
+      }
+      tainted = true;
+      const reference = this.referenceOf(term);
+      if (!this.ofRow(term.e))
         this.refuse('its exponents are no sum of a part of the row and one of the position');
-      else if (this.referenceOf(t)) shifts.push(t);
-      else f.after.push({ op: 'mul', e: unary('exp', scaled(t)) });
+      else if (reference) shifts.push({ term, reference });
+      else f.after.push({ op: 'mul', e: unary('exp', scaled(term)) });
     }
-    if (shifts.length === 0) {
-      if (exponent.length > 0)
-        f.factors.push(unary('exp', asExpr({ terms: exponent, constant: 0 })));
-      return undefined;
-    }
+    if (!tainted) return undefined;
     const u: Linear = { terms: exponent, constant: 0 };
-    if (!this.bounded(u, shifts, false) && !this.bounded(u, shifts, true))
+    const references = shifts.map((s) => ({ c: s.term.c, of: s.reference.of }));
+    // Without a reference nothing keeps the exponent small.
+    if (
+      shifts.length === 0 ||
+      (!this.bounded(u, references, false) && !this.bounded(u, references, true))
+    ) {
       this.refuse(
         'its exponents are not known to stay small while the maximum is still incomplete',
       );
-    const shift = asExpr({ terms: shifts, constant: 0 });
-    const references = shifts.flatMap((t) => this.referenceOf(t)?.compute.value ?? []);
-    return { key: `${asKey(u)} ; ${printExpr(shift)}`, exponent: u, shift, references };
+      return undefined;
+    }
+    const shift = asExpr({
+      terms: shifts.map((s) => ({ c: s.term.c, e: s.reference.running })),
+      constant: 0,
+    });
+    const last = asExpr({ terms: shifts.map((s) => s.term), constant: 0 });
+    return {
+      key: `${asKey(u)} ; ${printExpr(shift)} ; ${printExpr(last)}`,
+      exponent: u,
+      shift,
+      last,
+      references: references.map((r) => r.of.compute.value),
+    };
   }
 
   /** The reduction that a shift goes by, if it falls as the reduction goes on. */
-  private referenceOf(t: Term): Streamed | undefined {
+  private referenceOf(t: Term): Reference | undefined {
     let e = t.e;
+    // A maximum that something else stands for when it is not finite: until then it is gone by.
+    if (e.op === 'select') {
+      const kept = e.then.op === 'const' ? e.else : e.else.op === 'const' ? e.then : undefined;
+      return kept && this.referenceOf({ c: t.c, e: kept });
+    }
+    const running = e;
     if (e.op === 'cast' && widens(e.a.dtype, e.dtype)) e = e.a;
     // A maximum that is kept above (a minimum below) some number.
     let kept: 'max' | 'min' | undefined;
@@ -439,19 +489,24 @@ class Pass {
     }
     if (e.op === 'cast' && widens(e.a.dtype, e.dtype)) e = e.a;
     if (e.op !== 'load') return undefined;
-    const s = this.joined.get(e.value);
-    if (!s) {
-      const body = this.inlined(e);
+    const of = this.joined.get(e.value);
+    if (!of) {
+      const body = kept === undefined ? this.inlined(e) : undefined;
       return body && sizeOf(body) <= LARGEST ? this.referenceOf({ c: t.c, e: body }) : undefined;
     }
-    const kind = s.compute.monoid?.kind;
+    const kind = of.compute.monoid?.kind;
     if (kind !== (t.c < 0 ? 'max' : 'min') || (kept !== undefined && kept !== kind))
       return undefined;
-    return s.weight || s.after.length > 0 || s.placed.free.length > 0 ? undefined : s;
+    const plain = !of.weight && of.after.length === 0 && of.placed.free.length === 0;
+    return plain ? { of, running } : undefined;
   }
 
   /** Whether the exponent is at most a small number when each reference is at least (a minimum: at most) its own element here. */
-  private bounded(u: Linear, shifts: readonly Term[], deep: boolean): boolean {
+  private bounded(
+    u: Linear,
+    references: readonly { readonly c: number; readonly of: Streamed }[],
+    deep: boolean,
+  ): boolean {
     const sum = new Map<string, number>();
     let rest = 0;
     const add = (l: Linear, c: number): void => {
@@ -471,11 +526,10 @@ class Pass {
     };
     for (const t of u.terms)
       add(this.linear(deep && t.c > 0 ? this.opened(t.e, most) : t.e, deep), t.c);
-    for (const t of shifts) {
-      const s = this.referenceOf(t);
-      const element = s?.factors[0];
+    for (const { c, of } of references) {
+      const element = of.factors[0];
       if (!element) return false;
-      add(this.linear(deep ? this.opened(element, most) : element, deep), t.c);
+      add(this.linear(deep ? this.opened(element, most) : element, deep), c);
     }
     return rest <= BOUND && [...sum.values()].every((c) => Math.abs(c) < 1e-6);
   }

@@ -26,7 +26,9 @@ import { finishKernel } from './grid';
 import { type GroupSpec, substPoint, visitLoads } from './group';
 import type { KernelIr, KExpr, KType } from './kernelIr';
 import { type ParameterSpace, powersOfTwo } from './parameters';
+import type { Streamed } from './online';
 import type { Placed, Placement } from './placement';
+import { rowPasses, walkRow } from './rowPass';
 import { identity, ktype, lit } from './scalars';
 
 export interface RowParams {
@@ -45,6 +47,8 @@ export interface RowParams {
    * that lie across memory, as of a softmax over a dim that isn't the last.
    */
   readonly across?: boolean;
+  /** Reductions that can go along with each other walk along a row together. */
+  readonly online: boolean;
 }
 
 /** The sizes by which a `row` kernel's parameters are chosen. */
@@ -217,10 +221,16 @@ class RowKernel {
   build(): { ir: KernelIr; builder: Builder } {
     const { b, group, placement, params } = this;
     const cached = new Set(params.cached);
+    const walks = params.online ? rowPasses(group, placement, cached) : new Map<ValueId, never>();
+    const done = new Set<ValueId>();
     for (const m of group.members) {
       const p = placement.placed.get(m.value);
-      if (!p) continue;
-      if (cached.has(m.value)) this.fill(m, p);
+      if (!p || done.has(m.value)) continue;
+      const walk = walks.get(m.value);
+      if (walk && !this.inRegisters(m)) {
+        this.walk(walk);
+        for (const s of walk) done.add(s.compute.value);
+      } else if (cached.has(m.value)) this.fill(m, p);
       else if (m.monoid && p.free.length === 0) this.reduction(m, p);
     }
     for (const v of group.outputs) {
@@ -244,13 +254,7 @@ class RowKernel {
   ): void {
     const { b, params } = this;
     const { threads, unrolled } = params;
-    const neighbours =
-      batch === 1 &&
-      params.cached.length === 0 &&
-      this.stride === 1 &&
-      I.exactDiv(extent, threads * VECTOR)
-        ? VECTOR
-        : 1;
+    const neighbours = batch === 1 && this.inVectors(extent) ? VECTOR : 1;
     const chunk = threads * batch * neighbours;
     const exact = I.exactDiv(extent, chunk) !== undefined;
     const at = (round: IndexExpr, k: number): Position => {
@@ -288,7 +292,39 @@ class RowKernel {
     });
   }
 
+  /** Whether an invocation has neighbours along the row, four at a time. */
+  private inVectors(extent: IndexExpr): boolean {
+    const { threads, cached } = this.params;
+    return (
+      cached.length === 0 && this.stride === 1 && I.exactDiv(extent, threads * VECTOR) !== undefined
+    );
+  }
+
+  /** Whether an invocation keeps its share of the elements of a reduction in registers. */
+  private inRegisters(c: Compute): boolean {
+    const n = I.constOf(I.product(c.reduce.map((r) => r.extent)));
+    const { threads, unrolled } = this.params;
+    return unrolled > 0 && n !== undefined && Math.ceil(n / threads) <= unrolled;
+  }
+
   // -- Reductions of the row ----------------------------------------------------------------------
+
+  private walk(pass: readonly Streamed[]): void {
+    const { b, params, group, rows } = this;
+    walkRow(
+      {
+        b,
+        rows,
+        nameOf: (v) => group.program.values.get(v)?.name ?? v,
+        // Several at a time, that sums go over to another shift once for all of them.
+        positions: (length, f) => this.elements(length, this.inVectors(length) ? 1 : VECTOR, f),
+        together: (s, accs) => {
+          if (params.threads > 1) this.tree(s.compute, accs);
+        },
+      },
+      pass,
+    );
+  }
 
   private reduction(c: Compute, p: Placed): void {
     const { b, params } = this;

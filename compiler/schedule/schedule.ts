@@ -21,6 +21,7 @@ import { buildLoop, type LoopParams, type LoopPlan, planLoop, spaceVars } from '
 import { place, type Placement } from './placement';
 import { Screen } from './screen';
 import { buildRow, type RowParams, rowVectorsToCache } from './row';
+import { rowPasses } from './rowPass';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
@@ -281,6 +282,11 @@ export function scheduleGroup(
         for (const params of tried) {
           const built = buildRow('k', group, placement, params, builder);
           consider({ kind: 'row', placement, params }, built.ir, built.builder);
+          if (walksTogether(group, placement, params)) {
+            const online = { ...params, online: true };
+            const together = buildRow('k', group, placement, online, builder);
+            consider({ kind: 'row', placement, params: online }, together.ir, together.builder);
+          }
         }
       }
       // A row that must be kept can be walked in tiles instead.
@@ -298,7 +304,7 @@ export function scheduleGroup(
     }
   }
   let best: Scheduled | undefined;
-  for (const c of candidates) if (!best || c.cost < best.cost) best = c;
+  for (const c of candidates) if (!best || c.cost < best.cost * alike(c)) best = c;
   if (best) {
     const inTwo = whole ? undefined : splitSchedule(group, options, best.features);
     return { ok: true, value: inTwo && inTwo.cost < best.cost ? inTwo : best };
@@ -314,6 +320,22 @@ export function scheduleGroup(
     });
   }
   return { ok: false, verdicts };
+}
+
+/** One walk along a row may cost this much more: that memory moves again with each walk isn't in the price. */
+const FEWER_WALKS = 1.05;
+
+function alike({ schedule }: Scheduled): number {
+  return schedule.kind === 'row' && schedule.params.online ? FEWER_WALKS : 1;
+}
+
+/** Whether some reductions of a row, too long for registers, can walk along it together. */
+function walksTogether(group: GroupSpec, placement: Placement, params: RowParams): boolean {
+  return (
+    params.unrolled === 0 &&
+    group.members.filter((m) => m.monoid).length > 1 &&
+    rowPasses(group, placement, new Set(params.cached)).size > 0
+  );
 }
 
 /**
@@ -483,9 +505,9 @@ function rowParams(group: GroupSpec, placement: Placement, options: ScheduleOpti
       // Workgroups enough for the cores, of whole vectors.
       let together = 64;
       while (together > CPU_LANES && rows < 4 * together) together /= 2;
-      return { threads: 1, rows: together, block: 1, unrolled: 0, cached };
+      return { threads: 1, rows: together, block: 1, unrolled: 0, cached, online: false };
     }
-    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached };
+    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached, online: false };
   }
   // A reduction inside the row keeps as many invocations busy as it has results.
   for (const p of placement.placed.values()) {
@@ -517,6 +539,7 @@ function rowParams(group: GroupSpec, placement: Placement, options: ScheduleOpti
       block,
       unrolled: 0,
       cached,
+      online: false,
     };
   }
   const workgroup = Math.max(threads, Math.min(64, maxThreads));
@@ -527,6 +550,7 @@ function rowParams(group: GroupSpec, placement: Placement, options: ScheduleOpti
     block: 1,
     unrolled: chunk <= 16 ? chunk : 0,
     cached,
+    online: false,
   };
 }
 

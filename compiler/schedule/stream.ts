@@ -13,20 +13,18 @@
  *
  * Positions beyond the row contribute nothing, and rows beyond the end run along and store nothing:
  * a barrier must be reached by all.
- *
- * A shift that isn't a finite number (no position so far that is let through by a mask) is not gone
- * by: what was summed relative to the last finite one is kept, and the correction at the end gives
- * what the shift makes of it, NaN where a row has no maximum.
  */
 import { printExpr, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import { Builder, type BuilderOptions } from './builder';
+import { all, binary, less } from './expressions';
 import { finishKernel } from './grid';
 import { type GroupSpec, substPoint } from './group';
 import type { KernelIr, KExpr } from './kernelIr';
-import type { After, Weight } from './online';
-import { convert, ktype, lit } from './scalars';
-import { binary, type Env, streamWorkgroups } from './streamLayout';
+import type { Weight } from './online';
+import { afterwards, correction } from './onlineCode';
+import { ktype, lit } from './scalars';
+import { streamWorkgroups } from './streamLayout';
 import type { StreamParams, StreamPlan } from './streamPlan';
 import { type ScalarState, StreamTiles, type VectorState, type WeightState } from './streamTiles';
 
@@ -75,13 +73,12 @@ class StreamKernel extends StreamTiles {
         this.fill(base);
         this.barrier();
       }
-      const positions = this.positions(base, exact);
-      this.seen.clear();
+      const piece = this.piece(base, exact);
       const plain = scalars.filter((s) => !s.streamed.weight);
-      this.goOn(plain, positions);
+      this.goOn(plain, piece);
       for (const s of plain) if (this.isReference(s.streamed, weights)) this.reference(s);
-      const factors = weights.map((w) => this.rescale(w));
-      this.weighted(scalars, weights, factors, positions, coefficients);
+      const factors = weights.map((w) => this.rescaled(w));
+      this.weighted(scalars, weights, factors, piece, coefficients);
       if (vectors.length > 0) {
         this.barrier();
         this.vectorsOn(vectors, weights, base, exact, coefficients);
@@ -107,24 +104,24 @@ class StreamKernel extends StreamTiles {
   ): void {
     const { b, group, plan } = this;
     const corrections = new Map<string, KExpr>();
-    const correction = (w: Weight): KExpr | undefined => {
+    const corrected = (w: Weight): KExpr | undefined => {
       const state = weights.find((x) => x.weight.key === w.key);
       const known = corrections.get(w.key);
       if (known || !state) return known;
-      const e = this.correction(state);
+      const e = correction(b, w, state.at, this.row.env, plan.online.length);
       corrections.set(w.key, e);
       return e;
     };
     for (const s of scalars) {
       if (!this.isReference(s.streamed, weights)) this.combine(s.acc, s.monoid);
       const { weight, after } = s.streamed;
-      const by = weight && correction(weight);
+      const by = weight && corrected(weight);
       if (by) b.set(s.acc.value, binary('mul', s.acc.value, by));
-      if (after.length > 0) b.set(s.acc.value, this.afterwards(s.acc.value, after, this.row.env));
+      if (after.length > 0) b.set(s.acc.value, afterwards(b, s.acc.value, after, this.row.env));
       this.define(s, this.row, s.acc);
     }
     const rowOutputs = group.outputs.filter((v) => !plan.outputs.has(v));
-    if (this.outRows.length > 0) this.handOver(scalars, vectors, correction);
+    if (this.outRows.length > 0) this.handOver(scalars, vectors, corrected);
     for (const v of rowOutputs) {
       const p = plan.placement.placed.get(v);
       if (!p) throw new Error(`output ${v} has no place`);
@@ -135,42 +132,11 @@ class StreamKernel extends StreamTiles {
     for (const [v, columns] of plan.outputs) this.outputVector(v, columns);
   }
 
-  /** What sums relative to the last finite shift are multiplied by: 1 but where the shift ended as no number. */
-  private correction(w: WeightState): KExpr {
-    const { b, plan } = this;
-    const now = b.let('last', convert(b.expr(w.weight.shift, this.row.env), 'f32'));
-    const at = this.frozen('at', w.at);
-    const by = this.select(this.infinite(at), lit(0, 'f32'), at);
-    const grown: KExpr = {
-      k: 'unary',
-      fn: 'exp',
-      a: binary('sub', now, by),
-      type: 'f32',
-      depth: now.depth,
-    };
-    let wrong = this.odd(now);
-    const { length } = plan.online;
-    // Nothing was summed: there is nothing to correct.
-    if (I.lowerBound(length) < 1)
-      wrong = this.all([wrong, this.less(lit(0, 'i32'), b.index(length))]);
-    return b.let('correction', this.select(wrong, grown, lit(1, 'f32')));
-  }
-
-  private afterwards(x: KExpr, after: readonly After[], env: Env): KExpr {
-    const { b } = this;
-    let y = x;
-    for (const a of after) {
-      if (a.op === 'keep') y = this.select(b.expr(a.cond, env), y, lit(0, y.type));
-      else y = binary(a.op, y, convert(b.expr(a.e, env), y.type));
-    }
-    return y;
-  }
-
   /** From the rows layout to that of columns: scalars through workgroup memory; vectors are completed. */
   private handOver(
     scalars: readonly ScalarState[],
     vectors: readonly VectorState[],
-    correction: (w: Weight) => KExpr | undefined,
+    corrected: (w: Weight) => KExpr | undefined,
   ): void {
     const { b } = this;
     const put = (hint: string, value: KExpr): string => {
@@ -186,7 +152,7 @@ class StreamKernel extends StreamTiles {
     const corrections = new Map<string, string>();
     for (const v of vectors) {
       const w = v.plan.streamed.weight;
-      const e = w && !corrections.has(w.key) ? correction(w) : undefined;
+      const e = w && !corrections.has(w.key) ? corrected(w) : undefined;
       if (w && e) corrections.set(w.key, put('correction', e));
     }
     if (results.length + corrections.size > 0) this.barrier();
@@ -209,7 +175,7 @@ class StreamKernel extends StreamTiles {
         const by = name && b.let('by', this.sharedAt(name, 'f32', b.index(row.local)));
         list.forEach((acc, c) => {
           if (by) b.set(acc.value, binary('mul', acc.value, by));
-          if (after.length > 0) b.set(acc.value, this.afterwards(acc.value, after, row.env));
+          if (after.length > 0) b.set(acc.value, afterwards(b, acc.value, after, row.env));
           const column = this.columnAt(v.plan.columns, c);
           const env = this.columnEnv(new Map(row.env), placed.free, column);
           b.define(compute.value, substPoint(placed.point, env), b.finish(compute, acc));
@@ -244,7 +210,7 @@ class StreamKernel extends StreamTiles {
       if (!value || !there) return;
       const end = (c.column + 1) * this.outLanes;
       const at = b.index(I.add(this.outLane, c.column * this.outLanes));
-      const cond = end <= columns ? there : this.all([there, this.less(at, lit(columns, 'i32'))]);
+      const cond = end <= columns ? there : all([there, less(at, lit(columns, 'i32'))]);
       b.guarded(cond, () => b.store(v, c.point, value));
     });
   }

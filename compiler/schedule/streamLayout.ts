@@ -11,9 +11,11 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Accumulator } from './accumulators';
 import type { Builder } from './builder';
+import { all, equal, less } from './expressions';
 import type { GroupSpec } from './group';
 import type { KExpr, KType } from './kernelIr';
 import { POSITION } from './online';
+import type { Env } from './onlineCode';
 import type { FreeVar } from './placement';
 import { lit } from './scalars';
 import type { StreamParams, StreamPlan } from './streamPlan';
@@ -26,8 +28,6 @@ export function streamWorkgroups(plan: StreamPlan, params: StreamParams): IndexE
 function blockCounts(plan: StreamPlan, params: StreamParams): IndexExpr[] {
   return plan.placement.rows.map((d, i) => (i === plan.blocked ? I.ceilDiv(d, params.rows) : d));
 }
-
-export type Env = Map<string, IndexExpr>;
 
 /** A row as an invocation knows it. */
 export interface Row {
@@ -157,11 +157,11 @@ export abstract class StreamLayout {
   /** Whether the row is one of the program's. */
   protected exists(row: Row): KExpr {
     const { b, plan } = this;
-    const terms = [this.less(b.index(this.block), b.index(this.blocksTotal))];
+    const terms = [less(b.index(this.block), b.index(this.blocksTotal))];
     const size = plan.blocked === undefined ? undefined : plan.placement.rows[plan.blocked];
     if (size && plan.blocked !== undefined && I.exactDiv(size, this.params.rows) === undefined)
-      terms.push(this.less(b.index(row.env.get(`p${plan.blocked}`) ?? I.num(0)), b.index(size)));
-    return this.all(terms);
+      terms.push(less(b.index(row.env.get(`p${plan.blocked}`) ?? I.num(0)), b.index(size)));
+    return all(terms);
   }
 
   protected columnEnv(env: Env, free: readonly FreeVar[], column: IndexExpr): Env {
@@ -203,7 +203,7 @@ export abstract class StreamLayout {
       const lane = b.index(this.lane);
       for (let half = lanes >> 1; half >= 1; half >>= 1) {
         this.barrier();
-        b.guarded(this.less(lane, lit(half, 'i32')), () => {
+        b.guarded(less(lane, lit(half, 'i32')), () => {
           const other = this.sharedAt(name, type, b.int('iadd', this.slot, lit(half, 'i32')));
           b.combine(acc, monoid, { value: other });
           put();
@@ -230,7 +230,7 @@ export abstract class StreamLayout {
 
   protected firstLane(f: () => void): void {
     if (this.lanes === 1) f();
-    else this.b.guarded(binaryBool('eq', this.b.index(this.lane), lit(0, 'i32')), f);
+    else this.b.guarded(equal(this.b.index(this.lane), lit(0, 'i32')), f);
   }
 
   protected barrier(): void {
@@ -244,47 +244,7 @@ export abstract class StreamLayout {
   protected sharedAt(name: string, type: KType, index: KExpr): KExpr {
     return { k: 'shared', name, index, type, depth: Math.max(this.b.depth, index.depth) };
   }
-
-  /** What a variable is now. */
-  protected frozen(hint: string, e: KExpr): KExpr {
-    const name = this.b.fresh(hint);
-    this.b.emit({ s: 'let', name, expr: e });
-    return this.b.ref(name, e.type);
-  }
-
-  protected select(cond: KExpr, then: KExpr, other: KExpr): KExpr {
-    const depth = Math.max(cond.depth, then.depth, other.depth);
-    return { k: 'select', cond, then, else: other, type: then.type, depth };
-  }
-
-  protected less(a: KExpr, b: KExpr): KExpr {
-    return binaryBool('lt', a, b);
-  }
-
-  protected all(terms: readonly KExpr[]): KExpr {
-    const [only] = terms;
-    if (terms.length === 1 && only) return only;
-    return { k: 'all', terms, type: 'bool', depth: Math.max(0, ...terms.map((t) => t.depth)) };
-  }
-
-  protected infinite(e: KExpr): KExpr {
-    return { k: 'unary', fn: 'isinf', a: e, type: 'bool', depth: e.depth };
-  }
-
-  /** Infinite, or no number. */
-  protected odd(e: KExpr): KExpr {
-    const nan: KExpr = { k: 'unary', fn: 'isnan', a: e, type: 'bool', depth: e.depth };
-    return binaryBool('or', this.infinite(e), nan);
-  }
 }
 
 /** Lanes of a row that are combined by each of them reading all. */
 const MOST_FOLDED = 8;
-
-export function binary(fn: 'add' | 'sub' | 'mul' | 'div' | 'eq', a: KExpr, b: KExpr): KExpr {
-  return { k: 'binary', fn, a, b, type: a.type, depth: Math.max(a.depth, b.depth) };
-}
-
-function binaryBool(fn: 'lt' | 'eq' | 'or', a: KExpr, b: KExpr): KExpr {
-  return { k: 'binary', fn, a, b, type: 'bool', depth: Math.max(a.depth, b.depth) };
-}

@@ -8,11 +8,22 @@ import { type Expr, printExpr } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Accumulator } from './accumulators';
+import { binary, less } from './expressions';
 import { substPoint } from './group';
 import type { KExpr } from './kernelIr';
-import type { Linear, Streamed, Weight } from './online';
-import { convert, identity, ktype, lit, narrow } from './scalars';
-import { binary, type Env, type Row, StreamLayout } from './streamLayout';
+import type { Streamed, Weight } from './online';
+import {
+  add,
+  type Env,
+  Piece,
+  type Place,
+  product,
+  rescale,
+  roundedFor,
+  shiftVariable,
+} from './onlineCode';
+import { convert, identity, ktype, lit } from './scalars';
+import { type Row, StreamLayout } from './streamLayout';
 import type { Coefficient, VectorPlan } from './streamPlan';
 
 export interface ScalarState {
@@ -38,8 +49,6 @@ export interface VectorState {
 export abstract class StreamTiles extends StreamLayout {
   /** Arrays of kept expressions and of coefficients, by key. */
   protected readonly arrays = new Map<string, string>();
-  /** What is known of the tile in the rows layout, by expression. */
-  protected readonly seen = new Map<string, KExpr[]>();
 
   // -- State --------------------------------------------------------------------------------------
 
@@ -51,8 +60,7 @@ export abstract class StreamTiles extends StreamLayout {
       if (!w || out.some((x) => x.weight.key === w.key)) continue;
       const forVectors = plan.vectors.some((v) => v.streamed.weight?.key === w.key);
       const factors = forVectors ? this.perRow('rescale', 'f32') : undefined;
-      const at = b.variable('shift', 'f32', lit(Infinity, 'f32'));
-      out.push({ weight: w, at, factors });
+      out.push({ weight: w, at: shiftVariable(b), factors });
     }
     return out;
   }
@@ -117,78 +125,31 @@ export abstract class StreamTiles extends StreamLayout {
     }
   }
 
-  /** The positions of the tile that are the invocation's in the rows layout. */
-  protected positions(base: IndexExpr, exact: boolean): Position[] {
+  /** The positions of the tile that are the invocation's in the rows layout: what was filled in is looked up. */
+  protected piece(base: IndexExpr, exact: boolean): Piece<Position> {
     const { b, params } = this;
     const n = b.index(this.plan.online.length);
-    return Array.from({ length: params.tile / this.lanes }, (_, j) => {
+    const places = Array.from({ length: params.tile / this.lanes }, (_, j) => {
       const inTile = I.add(this.lane, j * this.lanes);
       const at = I.add(base, inTile);
       return {
         env: this.at(this.row, at),
         cell: I.add(I.mul(this.row.local, params.tile), inTile),
-        inside: exact ? undefined : this.less(b.index(at), n),
+        inside: exact ? undefined : less(b.index(at), n),
       };
     });
-  }
-
-  /** An expression at positions of the rows layout: kept ones are looked up. */
-  private here(e: Expr, positions: readonly Position[]): KExpr[] {
-    const { b } = this;
-    const key = printExpr(e);
-    const known = this.seen.get(key);
-    if (known) return known;
-    const name = this.arrays.get(key);
-    const values =
-      name === undefined
-        ? b.exprMany(
-            e,
-            positions.map((p) => p.env),
-          )
-        : positions.map((p) => this.sharedAt(name, ktype(e.dtype), b.index(p.cell)));
-    const named = values.map((x) => b.let('u', x));
-    this.seen.set(key, named);
-    return named;
-  }
-
-  private sumHere(l: Linear, positions: readonly Position[]): KExpr[] {
-    const out: (KExpr | undefined)[] = positions.map(() => undefined);
-    const first = l.terms[0]?.e.dtype ?? 'f32';
-    const type = ktype(first);
-    for (const t of l.terms) {
-      this.here(t.e, positions).forEach((x, i) => {
-        const y = convert(x, type);
-        const c = Math.abs(t.c);
-        const scaled = c === 1 ? y : binary('mul', y, lit(c, type));
-        const sum = out[i];
-        if (sum) out[i] = binary(t.c < 0 ? 'sub' : 'add', sum, scaled);
-        else
-          out[i] =
-            t.c < 0 ? { k: 'unary', fn: 'neg', a: scaled, type, depth: scaled.depth } : scaled;
-      });
-    }
-    return out.map((x) => {
-      const constant = lit(l.constant, type);
-      if (!x) return constant;
-      return l.constant === 0 ? x : binary('add', x, constant);
+    return new Piece(b, places, (key, e, place) => {
+      const name = this.arrays.get(key);
+      return name === undefined
+        ? undefined
+        : this.sharedAt(name, ktype(e.dtype), b.index(place.cell));
     });
   }
 
   /** Adds the tile's share to reductions that need no others; references are complete for the tile. */
-  protected goOn(scalars: readonly ScalarState[], positions: readonly Position[]): void {
-    for (const { streamed, acc, monoid } of scalars) {
-      const none = identity(monoid, acc.value.type);
-      const elements = streamed.element
-        ? this.sumHere(streamed.element, positions)
-        : this.product(streamed.factors, streamed.divisors, streamed.conds, positions, none);
-      elements.forEach((x, i) => this.add(acc, monoid, x, positions[i]?.inside));
-    }
-  }
-
-  private add(acc: Accumulator, monoid: Monoid, x: KExpr, inside: KExpr | undefined): void {
-    const y = convert(x, acc.value.type);
-    const z = inside ? this.select(inside, y, identity(monoid, y.type)) : y;
-    this.b.accumulate(acc, monoid, z, () => lit(0, 'i32'));
+  protected goOn(scalars: readonly ScalarState[], piece: Piece<Position>): void {
+    for (const { streamed, acc, monoid } of scalars)
+      piece.add(acc, monoid, piece.elements(streamed, identity(monoid, acc.value.type)));
   }
 
   protected isReference(s: Streamed, weights: readonly WeightState[]): boolean {
@@ -207,116 +168,53 @@ export abstract class StreamTiles extends StreamLayout {
   }
 
   /** Goes over to the shift of now; gives what sums are multiplied by, and what exponents are shifted by. */
-  protected rescale(w: WeightState): { factor: KExpr; shift: KExpr } {
+  protected rescaled(w: WeightState): { factor: KExpr; shift: KExpr } {
     const { b } = this;
-    const now = b.let('now', convert(b.expr(w.weight.shift, this.row.env), 'f32'));
-    const next = b.let('next', this.select(this.odd(now), w.at, now));
-    const grown: KExpr = {
-      k: 'unary',
-      fn: 'exp',
-      a: binary('sub', next, w.at),
-      type: 'f32',
-      depth: next.depth,
-    };
-    const same: KExpr = { ...binary('eq', next, w.at), type: 'bool' };
-    const factor = b.let('factor', this.select(same, lit(1, 'f32'), grown));
-    b.set(w.at, next);
-    const shift = b.let('by', this.select(this.infinite(next), lit(0, 'f32'), next));
+    const r = rescale(b, w.weight, w.at, this.row.env);
     if (w.factors !== undefined) {
       const name = w.factors;
       this.firstLane(() =>
-        b.emit({ s: 'setShared', name, index: b.index(this.row.local), value: factor }),
+        b.emit({ s: 'setShared', name, index: b.index(this.row.local), value: r.factor }),
       );
     }
-    return { factor, shift };
+    return r;
   }
 
   protected weighted(
     scalars: readonly ScalarState[],
     weights: readonly WeightState[],
     factors: readonly { factor: KExpr; shift: KExpr }[],
-    positions: readonly Position[],
+    piece: Piece<Position>,
     coefficients: readonly string[],
   ): void {
     const { b, plan } = this;
-    /** By weight: exp(exponent + shift) at each position. */
-    const values = weights.map((w, i) => {
-      const shift = factors[i]?.shift ?? lit(0, 'f32');
-      return this.sumHere(w.weight.exponent, positions).map((u) => {
-        const a = binary('add', convert(u, 'f32'), shift);
-        return b.let('w', { k: 'unary', fn: 'exp', a, type: 'f32', depth: a.depth });
-      });
-    });
+    const values = weights.map((w, i) =>
+      piece.weights(w.weight, factors[i]?.shift ?? lit(0, 'f32')),
+    );
     const of = (s: Streamed): number => weights.findIndex((w) => w.weight.key === s.weight?.key);
     const weightsOf = (s: Streamed): readonly KExpr[] | undefined => {
-      const { rounded } = s;
       const exact = values[of(s)];
-      return rounded ? exact?.map((w) => b.let('w', narrow(w, 'f32', rounded))) : exact;
+      return exact && roundedFor(b, s, exact);
     };
-    const zero = lit(0, 'f32');
     for (const s of scalars) {
-      const i = of(s.streamed);
-      const factor = factors[i]?.factor;
+      const factor = factors[of(s.streamed)]?.factor;
       if (!factor) continue;
       b.set(s.acc.value, binary('mul', s.acc.value, factor));
-      const { factors: f, divisors, conds } = s.streamed;
-      this.product(f, divisors, conds, positions, zero, weightsOf(s.streamed)).forEach((x, k) =>
-        this.add(s.acc, s.monoid, x, positions[k]?.inside),
-      );
+      const zero = lit(0, s.acc.value.type);
+      piece.add(s.acc, s.monoid, piece.products(s.streamed, zero, weightsOf(s.streamed)));
     }
     // All are read before any is written: arrays serve twice.
     const out = plan.coefficients.map((c) => {
       const none = lit(0, ktype(c.of.compute.accumulator));
-      const w = weightsOf(c.of);
-      return this.product(c.factors, c.divisors, c.conds, positions, none, w).map((x) =>
-        b.let('w', convert(x, none.type)),
-      );
+      return piece.products(c, none, weightsOf(c.of)).map((x) => b.let('w', convert(x, none.type)));
     });
     out.forEach((list, i) => {
       const name = coefficients[i] ?? '';
       list.forEach((value, k) => {
-        const cell = positions[k]?.cell;
+        const cell = piece.places[k]?.cell;
         if (cell) b.emit({ s: 'setShared', name, index: b.index(cell), value });
       });
     });
-  }
-
-  /** weight × factors ÷ divisors where the conditions hold, else `none`. */
-  private product(
-    factors: readonly Expr[],
-    divisors: readonly Expr[],
-    conds: readonly Expr[],
-    positions: readonly Position[],
-    none: KExpr,
-    weight?: readonly KExpr[],
-  ): KExpr[] {
-    const fs = factors.map((e) => this.here(e, positions));
-    const ds = divisors.map((e) => this.here(e, positions));
-    const cs = conds.map((e) => this.here(e, positions));
-    return positions.map((_, i) =>
-      this.joined(
-        [...(weight?.[i] ? [weight[i]] : []), ...fs.flatMap((f) => f[i] ?? [])],
-        ds.flatMap((d) => d[i] ?? []),
-        cs.flatMap((c) => c[i] ?? []),
-        none,
-      ),
-    );
-  }
-
-  private joined(
-    factors: readonly KExpr[],
-    divisors: readonly KExpr[],
-    conds: readonly KExpr[],
-    none: KExpr,
-  ): KExpr {
-    let x: KExpr | undefined;
-    for (const f of factors) {
-      const y = convert(f, none.type);
-      x = x ? binary('mul', x, y) : y;
-    }
-    x ??= lit(1, none.type);
-    for (const d of divisors) x = binary('div', x, convert(d, none.type));
-    return conds.length > 0 ? this.select(this.all(conds), x, none) : x;
   }
 
   /** Adds the tile's share to vectors: position by position, a register tile of rows and columns. */
@@ -396,22 +294,20 @@ export abstract class StreamTiles extends StreamLayout {
     const cs = many(plan.conds);
     targets.forEach(({ acc, row }, i) => {
       const w = weights?.[row];
-      const x = this.joined(
+      const x = product(
         [...(w ? [w] : []), ...fs.flatMap((f) => f[i] ?? [])],
         ds.flatMap((d) => d[i] ?? []),
         cs.flatMap((c) => c[i] ?? []),
         identity(monoid, acc.value.type),
       );
-      this.add(acc, monoid, x, undefined);
+      add(b, acc, monoid, x);
     });
   }
 }
 
-interface Position {
-  readonly env: Env;
+interface Position extends Place {
   /** Its place in a tile's array. */
   readonly cell: IndexExpr;
-  readonly inside: KExpr | undefined;
 }
 
 function monoidOf(c: Compute): Monoid {

@@ -101,6 +101,11 @@ describe('rows walked in tiles agree with the reference', function () {
         'dim V = 70\ninput x: f32[9, 24]\nparam w: f32[24, V]\ny = logsumexp(x @ w, axis=-1)\noutput y',
       sizes: [{ V: 1 }, { V: 5 }, { V: 333 }],
     },
+    'the logarithm of a sum of exponentials of large scores': {
+      source:
+        'dim V = 70\ninput x: f32[9, 24]\nparam w: f32[24, V]\ny = logsumexp(x @ w * 400.0 - 3000.0, axis=-1)\noutput y',
+      sizes: [{ V: 1 }, { V: 5 }, { V: 333 }],
+    },
     'a softmax with a product, and the sum of its own weights': {
       source:
         'dim N = 70\ninput x: f32[9, N]\ninput v: f32[N, 12]\nm = amax(x, axis=-1, keepdim=true)\ne = exp(x - m)\nl = sum(e, axis=-1, keepdim=true)\ny = e @ v / l\noutput y, l, m',
@@ -136,6 +141,37 @@ describe('rows walked in tiles agree with the reference', function () {
   };
   for (const [name, { source, sizes }] of Object.entries(cases))
     it(name, () => streams(source, sizes));
+
+  const rows: Record<string, string> = {
+    'a softmax': 'y = softmax(x, axis=-1)\noutput y',
+    'a softmax of large numbers': 'y = softmax(x * 900.0 + 7000.0, axis=-1)\noutput y',
+    'a logarithm of a softmax': 'y = log_softmax(x * 3.0, axis=-1)\noutput y',
+    'logarithms of sums of exponentials, and sums beside them':
+      'y = logsumexp(x * 300.0, axis=-1)\nz = sum(x * x, axis=-1)\nw = amax(x, axis=-1)\noutput y, z, w',
+    'a softmax of which masks leave some rows nothing':
+      'input m: bool[5, 1]\ny = softmax(where(m, x, -inf), axis=-1)\noutput y',
+    'the expectation of a softmax':
+      'p = softmax(x * 4.0, axis=-1)\ny = sum(p * x, axis=-1)\nz = sum(p, axis=-1)\noutput y, z',
+    'a layer norm': 'y = layer_norm(x, axis=-1)\noutput y',
+    'a softmin, and where it is greatest':
+      'e = exp(amin(x, axis=-1, keepdim=true) - x)\ny = e / sum(e, axis=-1, keepdim=true)\nz = argmax(x, axis=-1)\noutput y, z',
+  };
+  for (const [name, source] of Object.entries(rows)) {
+    it(`${name} along rows of any length`, async () => {
+      const c = await agrees(`dim N = 9000\ninput x: f32[5, N]\n${source}`, {}, [
+        { N: 1 },
+        { N: 3 },
+        { N: 257 },
+        { N: 4096 },
+        { N: 9001 },
+      ]);
+      assert.deepEqual(
+        c.result.after.kernels.map((k) => k.template),
+        ['row'],
+        source,
+      );
+    });
+  }
 
   it('random attention', async () => {
     const random = randomNumbers(77);

@@ -358,6 +358,12 @@ describe('outcomes known elsewhere', () => {
     });
   }
 
+  it('a long softmax reads its row twice: for its maximum and sum together, and for its results', () => {
+    const r = result('dim N = 131072\ninput x: f32[64, N]\ny = softmax(x, axis=-1)\noutput y');
+    assert.equal(r.after.kernels.length, 1);
+    assert.equal(r.after.kernels[0]?.schedule.online, 1);
+  });
+
   it('says why a row can neither be kept nor walked in tiles', () => {
     const r = result(`dim N = 4096
 input x: f32[64, 64]
