@@ -103,7 +103,10 @@ export abstract class StreamLayout {
   private lastColumns(columns: number, lane: IndexExpr): void {
     const rest = columns % this.outLanes;
     if (rest === 0 || this.columnLanes.has(rest)) return;
-    const at = rest === 1 ? I.num(0) : this.b.bindVar('column', I.num(rest), this.b.index(lane));
+    const at =
+      rest === 1
+        ? I.num(0)
+        : this.b.bindVar('column', I.num(rest), this.b.index(lane), (lid) => lid % this.outLanes);
     this.columnLanes.set(rest, at);
   }
 
@@ -123,14 +126,24 @@ export abstract class StreamLayout {
     innerExtent: number,
   ): [IndexExpr, IndexExpr] {
     const { b } = this;
-    const one = (hint: string, extent: number, e: () => KExpr): IndexExpr =>
-      extent === 1 ? I.num(0) : b.bindVar(hint, I.num(extent), e());
+    const one = (
+      hint: string,
+      extent: number,
+      e: () => KExpr,
+      ofLocal: (lid: number) => number,
+    ): IndexExpr => (extent === 1 ? I.num(0) : b.bindVar(hint, I.num(extent), e(), ofLocal));
     const n = lit(innerExtent, 'i32');
-    const a = one(outer, outerExtent, () =>
-      innerExtent === 1 ? this.slot : b.int('idiv', this.slot, n),
+    const a = one(
+      outer,
+      outerExtent,
+      () => (innerExtent === 1 ? this.slot : b.int('idiv', this.slot, n)),
+      (lid) => Math.floor(lid / innerExtent),
     );
-    const c = one(inner, innerExtent, () =>
-      outerExtent === 1 ? this.slot : b.int('imod', this.slot, n),
+    const c = one(
+      inner,
+      innerExtent,
+      () => (outerExtent === 1 ? this.slot : b.int('imod', this.slot, n)),
+      (lid) => lid % innerExtent,
     );
     return [a, c];
   }
