@@ -217,6 +217,8 @@ export interface DeviceProfile {
   readonly barrierWork: number;
   /** Cache that a working set may stay in between kernels, bytes. */
   readonly cacheBytes: number;
+  /** Turns of a long sum that are written out together: 4, or 1 where the compiler can't keep so much in registers. */
+  readonly unroll: number;
   readonly limits: AdapterLimits;
 }
 

@@ -32,6 +32,7 @@ export const DEFAULT_DEVICE: DeviceProfile = {
   sharedAccessWork: 2,
   barrierWork: 40,
   cacheBytes: 4 * MIB,
+  unroll: 4,
   limits: DEFAULT_LIMITS,
 };
 
@@ -48,6 +49,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     sharedAccessWork: 2,
     barrierWork: 40,
     cacheBytes: 32 * MIB,
+    unroll: 4,
     limits: DEFAULT_LIMITS,
   },
   {
@@ -61,6 +63,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     sharedAccessWork: 2,
     barrierWork: 40,
     cacheBytes: 50 * MIB,
+    unroll: 4,
     limits: DEFAULT_LIMITS,
   },
   {
@@ -74,12 +77,32 @@ export const DEVICES: readonly DeviceProfile[] = [
     sharedAccessWork: 12,
     barrierWork: 1_000,
     cacheBytes: MIB,
+    unroll: 4,
     limits: {
       ...DEFAULT_LIMITS,
       maxStorageBuffersPerShaderStage: 12,
       maxComputeWorkgroupStorageSize: 32768,
       maxStorageBufferBindingSize: 1073741824,
       maxBufferSize: 1073741824,
+    },
+  },
+  {
+    name: 'llvmpipe',
+    source: 'shipped',
+    software: true,
+    launchUs: 40,
+    bytesPerUs: 8_000,
+    flopsPerUs: 40_000,
+    saturatingThreads: 8,
+    sharedAccessWork: 12,
+    barrierWork: 1_000,
+    cacheBytes: MIB,
+    // A tile's accumulators fill its vector registers: a longer body spills them, and takes 1.7 times as long.
+    unroll: 1,
+    limits: {
+      ...DEFAULT_LIMITS,
+      maxStorageBuffersPerShaderStage: 16,
+      maxComputeWorkgroupStorageSize: 32768,
     },
   },
 ];

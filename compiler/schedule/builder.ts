@@ -35,7 +35,7 @@ export interface BuilderOptions {
   readonly f16?: boolean;
   /** Code that is only counted: its names mean nothing. */
   readonly draft?: boolean;
-  /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors. */
+  /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors; all of a short one. 0: none, as in drafts. */
   readonly unroll?: number;
   /**
    * Reductions inside branches are evaluated outside them, so that several points share their loops:
@@ -249,12 +249,12 @@ export class Builder extends AccumulatingBuilder {
    * one that is a multiple of four; one where the code would grow too long.
    */
   private unrollStep(c: Compute, extent: IndexExpr, points: number): number {
-    const unroll = this.options.unroll ?? 1;
-    if (unroll <= 1 || this.bodyReductive(c)) return 1;
+    const unroll = this.options.unroll ?? 0;
+    if (unroll < 1 || this.bodyReductive(c)) return 1;
     const n = I.constOf(extent);
     const fits = (step: number): boolean =>
       points * step * (1 + this.cheap(c.body)) <= MOST_UNROLLED;
-    if (n !== undefined && n >= 1 && n <= 2 * unroll && fits(n)) return n;
+    if (n !== undefined && n >= 1 && n <= SHORT && fits(n)) return n;
     return I.exactDiv(extent, unroll) && fits(unroll) ? unroll : 1;
   }
 
@@ -606,6 +606,8 @@ export class Builder extends AccumulatingBuilder {
   }
 }
 
+/** Turns of a loop that is written out whole. */
+const SHORT = 8;
 /** Expression nodes that the turns of an unrolled loop may have together, over all points of a register tile. */
 const MOST_UNROLLED = 2048;
 const NO_ENV: Env = new Map();

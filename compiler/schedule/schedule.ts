@@ -185,8 +185,6 @@ function indexFromSpace(
 }
 
 const LOOP_WORKGROUP = 64;
-/** Turns of innermost reduction loops written out together, so that reads along them are vectors. */
-const UNROLL = 4;
 
 export interface ScheduleOptions {
   readonly device: DeviceProfile;
@@ -243,7 +241,7 @@ export function scheduleGroup(
       'k',
       group,
       plan,
-      { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 1 },
+      { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 0 },
       builder,
     );
     const linear = (): number =>
@@ -263,7 +261,7 @@ export function scheduleGroup(
         tile: tile
           ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
           : { kind: 'linear', size: linear() },
-        unroll: UNROLL,
+        unroll: options.device.unroll,
       },
     };
     consider(schedule, built.ir, built.builder, { reuse: tile?.reuse ?? 1 });

@@ -40,7 +40,7 @@ export function buildStream(
 ): { ir: KernelIr; builder: Builder } {
   const b = new Builder(group.program, group.members, {
     ...options,
-    unroll: options.draft ? 1 : VECTOR,
+    unroll: options.draft ? 0 : VECTOR,
     eager: true,
   });
   return new StreamKernel(name, group, plan, params, options, b).build();

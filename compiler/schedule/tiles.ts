@@ -45,7 +45,7 @@ export function contractionTile(
   depth: number,
   device: DeviceProfile,
 ): ContractionTile {
-  const generous = device.software && results * depth >= WORTH_COMPILING;
+  const generous = device.software && device.unroll > 1 && results * depth >= WORTH_COMPILING;
   const registers = generous ? 2 * REGISTERS : REGISTERS;
   const most = generous ? 2 * MOST : MOST;
   let best: ContractionTile = { row: 1, column: 1, reuse: 1 };

@@ -11,7 +11,15 @@ export const SECTION = 'fusionLens';
 export type LensDetail = 'full' | 'brief' | 'top';
 export type RunnerChoice = 'auto' | 'node' | 'page';
 /** `auto`: the adapter at hand; otherwise a shipped profile by name. */
-export type DeviceChoice = 'auto' | 'integrated' | 'discrete' | 'datacenter' | 'software';
+export type DeviceChoice = (typeof DEVICE_CHOICES)[number];
+const DEVICE_CHOICES = [
+  'auto',
+  'integrated',
+  'discrete',
+  'datacenter',
+  'software',
+  'llvmpipe',
+] as const;
 
 export interface Settings {
   readonly lensesEnabled: boolean;
@@ -35,7 +43,7 @@ export function readSettings(scope?: vscode.Uri): Settings {
     delayMs: numberIn(get('compileDelay'), 0, 5000, 200),
     linkedSelection: get('linkedSelection') !== false,
     dims: positiveIntegers(get('dims')),
-    device: oneOf(get('device'), ['auto', 'integrated', 'discrete', 'datacenter', 'software']),
+    device: oneOf(get('device'), DEVICE_CHOICES),
     profileSeconds: numberIn(get('profile.seconds'), 0.1, 120, 3),
     runner: oneOf(get('profile.runner'), ['auto', 'node', 'page']),
     nodePath: text(get('nodePath')),

@@ -21,8 +21,8 @@ export function nearestShipped(adapter: AdapterInfo): DeviceProfile {
 }
 
 function nearestName({ software, vendor, architecture, description }: AdapterInfo): string {
-  if (software) return 'software';
   const words = `${vendor} ${architecture} ${description}`;
+  if (software) return /llvmpipe|lavapipe/i.test(words) ? 'llvmpipe' : 'software';
   if (DATACENTER.test(words)) return 'datacenter';
   if (/nvidia/i.test(vendor) && !/tegra|orin|xavier/i.test(words)) return 'discrete';
   return CARD.test(words) ? 'discrete' : 'integrated';

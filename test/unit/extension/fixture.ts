@@ -21,6 +21,7 @@ const device: DeviceProfile = {
   sharedAccessWork: 2,
   barrierWork: 40,
   cacheBytes: 0,
+  unroll: 4,
   limits: {
     maxStorageBuffersPerShaderStage: 8,
     maxStorageBufferBindingSize: 2 ** 27,

@@ -27,6 +27,7 @@ export const device: DeviceProfile = {
   sharedAccessWork: 2,
   barrierWork: 40,
   cacheBytes: 3 * 1024 * 1024,
+  unroll: 4,
   limits: {
     maxStorageBuffersPerShaderStage: 8,
     maxStorageBufferBindingSize: 134_217_728,
