@@ -73,6 +73,13 @@ describe('generated kernels agree with the reference', function () {
       'input x: f32[32, 64]\nparam w: i8[64, 16]\nparam s: f32[16]\nr = amax(abs(x)) / 127.0\ny = dequantize(quantize(x, r, dtype=i8), r) @ dequantize(w, s, axis=1)\noutput y',
     'a pad beside a sum over what it pads':
       'input x: f32[2, 2]\nt = x @ transpose(x, -1, -2)\np = pad(t, [0, 2, 0, 0], value=0)\nc = cumsum(t, axis=0)\noutput t, p, c',
+    'logarithms of nothing, of infinity and of what is below zero': `input x: f32[64]
+z = relu(x - 100.0)
+a = log(z)
+b = log1p(z - 1.0)
+c = exp(log(z)) + logsumexp(where(x > 100.0, x, -inf))
+d = log(1.0 / z)
+output a, b, c, d`,
     'rows joined after a softmax of each part':
       'input a: f32[4, 8]\ninput b: f32[4, 8]\ny = cat([softmax(a, axis=-1), softmax(b, axis=-1)], axis=0)\noutput y',
     'names that WGSL keeps for itself':

@@ -351,7 +351,6 @@ class Emitter {
       case 'sign':
         return e.a.type === 'u32' ? `min(${a}, 1u)` : `sign(${a})`;
       case 'exp':
-      case 'log':
       case 'sqrt':
       case 'asin':
       case 'atan':
@@ -367,6 +366,8 @@ class Emitter {
       case 'tan':
       case 'acos':
         return this.helper(`fl_${e.fn}`, a);
+      case 'log':
+        return this.helper('fl_log', a);
       case 'expm1':
         return this.helper('fl_expm1', a);
       case 'log1p':

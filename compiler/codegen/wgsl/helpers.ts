@@ -32,6 +32,7 @@ export type HelperName =
   | 'fl_tanh'
   | 'fl_erf'
   | 'fl_expm1'
+  | 'fl_log'
   | 'fl_log1p'
   | 'fl_asinh'
   | 'fl_acosh'
@@ -220,12 +221,21 @@ export const HELPERS: readonly Helper[] = [
 }`,
   },
   {
+    // SwiftShader gives -88 for zero, the logarithm of the least number that isn't subnormal.
+    name: 'fl_log',
+    needs: ['fl_inf'],
+    code: `fn fl_log(x: f32) -> f32 {
+  return select(log(x), -fl_inf(), x == 0.0);
+}`,
+  },
+  {
     name: 'fl_log1p',
+    needs: ['fl_log'],
     code: `fn fl_log1p(x: f32) -> f32 {
   if (abs(x) < 0.0625) {
     return x * (1.0 + x * (-0.5 + x * (0.33333334 + x * (-0.25 + x * (0.2 + x * -0.16666667)))));
   }
-  return log(1.0 + x);
+  return fl_log(1.0 + x);
 }`,
   },
   {
