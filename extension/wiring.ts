@@ -20,6 +20,7 @@ import { LinkedSelection } from './features/linkedSelection';
 import { notify } from './features/notify';
 import { Problems } from './features/problems';
 import { ProfileCommand } from './features/profileCommand';
+import { TuneCommand } from './features/tuneCommand';
 import { StatusBar } from './features/statusBar';
 import type { Platform } from './platform';
 import { ActiveGraph } from './services/activeGraph';
@@ -33,6 +34,7 @@ import { Profiler } from './services/profiler';
 import { GraphResults } from './services/results';
 import { openRunner } from './services/runners';
 import { readSettings, type RunnerChoice, SECTION } from './services/settings';
+import { Tuner } from './services/tuner';
 import { TuningRecords } from './services/tuningRecords';
 import type { GraphView } from './webviewHost/graphView';
 import { GraphViews } from './webviewHost/graphViews';
@@ -67,6 +69,7 @@ export class FusionLens extends Owner {
   );
   readonly measurements = this.register(new Measurements());
   readonly profiler: Profiler;
+  readonly tuner: Tuner;
   readonly views: GraphViews;
   private lastCrashShown = 0;
 
@@ -110,9 +113,19 @@ export class FusionLens extends Owner {
         (adapter) => devices.learn(adapter),
       ),
     );
+    this.tuner = this.register(
+      new Tuner(
+        results,
+        this.records,
+        (uri, choice) => this.openRunner(uri, choice),
+        profileOptions,
+        (adapter) => devices.learn(adapter),
+      ),
+    );
     this.register(results.onDidForget((key) => this.profiler.forget(key)));
 
-    const { profiler } = this;
+    const { profiler, tuner } = this;
+    const tuneCommand = new TuneCommand(tuner, log);
     const kernelCode = this.register(new KernelCode(results));
     const profileCommand = this.register(
       new ProfileCommand(profiler, log, (key) => this.views.isVisible(key)),
@@ -124,6 +137,7 @@ export class FusionLens extends Owner {
         files,
         measurements,
         profiler,
+        tuner,
         devices,
         log,
         actions: {
@@ -131,6 +145,7 @@ export class FusionLens extends Owner {
           selected: (view, nodes, reveal) => linked.selectedInPage(view, nodes, reveal),
           openCode: (uri, kernel) => this.inBackground(kernelCode.open(uri, kernel)),
           profile: (uri) => this.inBackground(profileCommand.run(uri)),
+          tune: (uri) => this.inBackground(tuneCommand.run(uri)),
           forceFuse: (uri, from, to) =>
             this.inBackground(
               forceFuse(uri, from, to, results).then((fused) =>
@@ -154,7 +169,7 @@ export class FusionLens extends Owner {
     this.register(
       new Commands({
         ...{ extensionUri, active, results, measurements, profiler, views },
-        ...{ kernelCode, fileTree, profileCommand, log },
+        ...{ kernelCode, fileTree, profileCommand, tuneCommand, log },
       }),
     );
     this.register(

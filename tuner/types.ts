@@ -151,3 +151,8 @@ export interface Lab {
   /** As `unfused` the compiler's own plan, as `fused` that with all of the choice. */
   confirming(choice: Choice): Promise<Omit<ProfileJob, 'options'>>;
 }
+
+/** A call of the lab as a message. */
+export type LabAsk = {
+  [K in keyof Lab]: { readonly method: K; readonly args: Parameters<Lab[K]> };
+}[keyof Lab];

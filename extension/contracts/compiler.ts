@@ -6,6 +6,7 @@
  */
 import type { CompileResult, DeviceProfile, ExecPlan } from '../../compiler/result';
 import type { Tuning } from '../../compiler/tuning';
+import type { LabAsk } from '../../tuner/types';
 import type { MeasuredProfile } from '../../runner/core/session';
 import type {
   ProfileJob,
@@ -41,6 +42,8 @@ export interface CompilerApi {
   code(request: { uri: string; version: number; kernel: string }): readonly KernelCode[];
   /** Everything a runner needs to profile the file. */
   job(request: { uri: string; version: number; options: ProfileOptions }): ProfileJob;
+  /** What the tuner wants made of the file's newest compilation; the answer is that of the method asked for. */
+  lab(request: { uri: string; version: number; ask: LabAsk }): unknown;
   plan(request: { uri: string; version: number; which: 'fused' | 'unfused' }): ExecPlan;
   /** Compares what a page's GPU stored with the float64 reference; tells progress, can be cancelled. */
   verify(request: VerifyRequest): RunnerReply<ProfileResult>;

@@ -6,6 +6,7 @@
  */
 import type { CompileResult } from '../../compiler/result';
 import type { Progress, ProfileResult, RunnerFault } from '../../runner/core/types';
+import type { TuneResult } from '../../tuner/types';
 import type { Wire } from '../../runner/core/wire';
 import type { KernelCode } from './compiler';
 
@@ -22,6 +23,8 @@ export type HostToWebview =
   | { readonly type: 'busy'; readonly message: string }
   | { readonly type: 'profile'; readonly profile: ProfileResult }
   | { readonly type: 'profileState'; readonly state: ProfileState }
+  /** What the last tuning run of the file found. */
+  | { readonly type: 'tuned'; readonly tuned: TuneResult }
   /** Select what stands at the editor's cursor; empty clears. */
   | { readonly type: 'select'; readonly nodes: readonly string[]; readonly reveal: boolean }
   | {
@@ -62,6 +65,7 @@ export type WebviewToHost =
   | { readonly type: 'openCode'; readonly kernel: string }
   | { readonly type: 'profile' }
   | { readonly type: 'cancelProfile' }
+  | { readonly type: 'tune' }
   /** Force-fuse a rejected edge: the host edits the source (`fuse a, b`) or the side file. */
   | { readonly type: 'forceFuse'; readonly from: string; readonly to: string }
   | { readonly type: 'pageProgress'; readonly id: number; readonly progress: Progress }

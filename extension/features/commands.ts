@@ -15,6 +15,7 @@ import type { KernelCode } from './kernelCode';
 import { notify } from './notify';
 import type { ProfileCommand } from './profileCommand';
 import type { TreeItem } from './treeModel';
+import type { TuneCommand } from './tuneCommand';
 
 export interface CommandServices {
   readonly extensionUri: vscode.Uri;
@@ -26,6 +27,7 @@ export interface CommandServices {
   readonly kernelCode: KernelCode;
   readonly fileTree: FileTree;
   readonly profileCommand: ProfileCommand;
+  readonly tuneCommand: TuneCommand;
   readonly log: vscode.LogOutputChannel;
 }
 
@@ -44,6 +46,12 @@ export class Commands extends Owner {
     this.add('fusionLens.profile', async (target) => {
       const uri = this.graph(target);
       return uri && profileCommand.run(uri);
+    });
+    this.add('fusionLens.tune', async (target, seconds) => {
+      const uri = this.graph(target);
+      return (
+        uri && services.tuneCommand.run(uri, typeof seconds === 'number' ? seconds : undefined)
+      );
     });
     this.add('fusionLens.cancelProfile', () => {
       if (profiler.running !== undefined) profiler.cancel(profiler.running);

@@ -151,7 +151,7 @@ function withoutKernel(nodes: readonly NodeView[]): string {
 export interface TopLens {
   readonly title: string;
   readonly tooltip: string;
-  readonly action: 'show' | 'profile' | 'cancel' | 'clear' | 'problems';
+  readonly action: 'show' | 'profile' | 'tune' | 'cancel' | 'clear' | 'problems';
 }
 
 export function topLenses(facts: LensFacts, profiling: ProfileState): TopLens[] {
@@ -194,6 +194,11 @@ export function topLenses(facts: LensFacts, profiling: ProfileState): TopLens[] 
           ? 'The kernels are no longer those that were measured: measure and verify them anew'
           : 'Run the kernels on the GPU, fused and unfused, and verify them',
       action: 'profile',
+    });
+    lenses.push({
+      title: 'Tune',
+      tooltip: 'Search faster parameters and plans on the GPU, and keep them in the workspace',
+      action: 'tune',
     });
   }
   if (profile)

@@ -64,6 +64,7 @@ export class Lenses extends Owner implements vscode.CodeLensProvider {
 const TOP_COMMANDS: Readonly<Record<TopLens['action'], string>> = {
   show: 'fusionLens.showGraph',
   profile: 'fusionLens.profile',
+  tune: 'fusionLens.tune',
   cancel: 'fusionLens.cancelProfile',
   clear: 'fusionLens.clearMeasurements',
   problems: 'workbench.actions.view.problems',

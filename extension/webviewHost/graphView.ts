@@ -13,6 +13,7 @@ import type { GraphFiles } from '../services/graphFiles';
 import { fileName, keyOf } from '../services/graphUris';
 import type { Measurements } from '../services/measurements';
 import type { Profiler } from '../services/profiler';
+import type { Tuner } from '../services/tuner';
 import type { GraphResults } from '../services/results';
 import { readSettings } from '../services/settings';
 import { graphPage } from './html';
@@ -25,6 +26,7 @@ export interface GraphViewActions {
   selected(view: GraphView, nodes: readonly string[], reveal: boolean): void;
   openCode(uri: vscode.Uri, kernel: string): void;
   profile(uri: vscode.Uri): void;
+  tune(uri: vscode.Uri): void;
   forceFuse(uri: vscode.Uri, from: string, to: string): void;
   exportSvg(uri: vscode.Uri, svg: string): void;
 }
@@ -35,6 +37,7 @@ export interface GraphViewServices {
   readonly files: GraphFiles;
   readonly measurements: Measurements;
   readonly profiler: Profiler;
+  readonly tuner: Tuner;
   readonly devices: Devices;
   readonly log: vscode.LogOutputChannel;
   readonly actions: GraphViewActions;
@@ -71,6 +74,7 @@ export class GraphView extends Owner {
     this.register(results.onDidChange(ifMine(() => this.sendResult())));
     this.register(measurements.onDidChange(ifMine(() => this.sendMeasurements())));
     this.register(profiler.onDidChange(ifMine(() => this.sendProfileState())));
+    this.register(services.tuner.onDidTune(ifMine(() => this.sendTuned())));
     this.register(devices.onDidChangeNote(() => this.sendDeviceNote()));
     this.register(
       vscode.workspace.onDidGrantWorkspaceTrust(() => this.post({ type: 'trust', trusted: true })),
@@ -172,6 +176,9 @@ export class GraphView extends Owner {
       case 'profile':
         actions.profile(this.uri);
         return;
+      case 'tune':
+        actions.tune(this.uri);
+        return;
       case 'cancelProfile':
         profiler.cancel(this.key);
         return;
@@ -200,6 +207,7 @@ export class GraphView extends Owner {
     this.sendDeviceNote();
     this.sendResult();
     this.sendProfileState();
+    this.sendTuned();
     if (this.pendingSelection) {
       this.post({ type: 'select', nodes: this.pendingSelection, reveal: true });
       this.pendingSelection = undefined;
@@ -245,6 +253,11 @@ export class GraphView extends Owner {
   private sendProfileState(): void {
     const state: ProfileState = this.services.profiler.state(this.key);
     this.post({ type: 'profileState', state });
+  }
+
+  private sendTuned(): void {
+    const tuned = this.services.tuner.get(this.key);
+    if (tuned) this.post({ type: 'tuned', tuned });
   }
 
   private sendDeviceNote(): void {

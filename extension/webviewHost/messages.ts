@@ -16,6 +16,7 @@ export function readMessage(value: unknown): WebviewToHost | undefined {
     case 'ready':
     case 'profile':
     case 'cancelProfile':
+    case 'tune':
       return { type };
     case 'selected': {
       const { nodes, kernel, reveal } = value;

@@ -7,6 +7,8 @@
  */
 import { type Compilation, type Compile, CompileMemory } from '../../compiler';
 import type { PlanView } from '../../compiler/result';
+import { CompilerLab } from '../../tuner/lab';
+import type { LabAsk } from '../../tuner/types';
 import { faultOf } from '../../runner/core/faults';
 import { finishProfile } from '../../runner/core/session';
 import type {
@@ -32,6 +34,8 @@ interface Kept {
   readonly compilation: Compilation;
   /** From version to version: an edit leaves most of a file as it was. */
   readonly memory: CompileMemory;
+  /** What the tuner asks; made when it does. */
+  readonly lab: () => CompilerLab;
 }
 
 type Handlers = {
@@ -98,6 +102,7 @@ export class CompilerService {
       this.withKept(uri, version, ({ compilation }) => ({ ...jobOf(compilation), options })),
     plan: ({ uri, version, which }) =>
       this.withKept(uri, version, ({ compilation }) => compilation.execPlan(which)),
+    lab: ({ uri, version, ask }) => this.withKept(uri, version, ({ lab }) => answerOf(lab(), ask)),
     verify: (request, call) => this.verify(request, call),
     cancel: ({ call }) => {
       this.cancels.get(call)?.abort();
@@ -118,22 +123,23 @@ export class CompilerService {
     );
     if (newer || (this.kept.get(uri)?.version ?? -1) > version) return failed({ kind: 'stale' });
     const memory = this.kept.get(uri)?.memory ?? new CompileMemory();
-    const compilation = this.compile(
-      {
-        file: request.file ?? fileName(uri),
-        bytes: request.bytes,
-        ...(request.sideFile === undefined ? {} : { sideFile: request.sideFile }),
-      },
-      {
-        version,
-        now: this.now,
-        memory,
-        ...(request.dims ? { dims: request.dims } : {}),
-        ...(request.device ? { device: request.device } : {}),
-        ...(request.tuning ? { tuning: request.tuning } : {}),
-      },
-    );
-    this.kept.set(uri, { version, compilation, memory });
+    const source = {
+      file: request.file ?? fileName(uri),
+      bytes: request.bytes,
+      ...(request.sideFile === undefined ? {} : { sideFile: request.sideFile }),
+    };
+    const untuned = {
+      ...(request.dims ? { dims: request.dims } : {}),
+      ...(request.device ? { device: request.device } : {}),
+    };
+    const compilation = this.compile(source, {
+      ...{ version, memory, ...untuned },
+      now: this.now,
+      ...(request.tuning ? { tuning: request.tuning } : {}),
+    });
+    let made: CompilerLab | undefined;
+    const lab = (): CompilerLab => (made ??= new CompilerLab(source, untuned));
+    this.kept.set(uri, { version, compilation, memory, lab });
     return { ok: true, value: compilation.result };
   }
 
@@ -176,6 +182,23 @@ export class CompilerService {
 
 function failed(error: WorkerError): { readonly ok: false; readonly error: WorkerError } {
   return { ok: false, error };
+}
+
+function answerOf(lab: CompilerLab, ask: LabAsk): unknown {
+  switch (ask.method) {
+    case 'start':
+      return lab.start();
+    case 'tie':
+      return lab.tie(...ask.args);
+    case 'choose':
+      return lab.choose(...ask.args);
+    case 'trial':
+      return lab.trial(...ask.args);
+    case 'verifying':
+      return lab.verifying();
+    case 'confirming':
+      return lab.confirming(...ask.args);
+  }
 }
 
 function codeOf(compilation: Compilation, kernel: string): readonly KernelCode[] {

@@ -3,7 +3,14 @@
 
 import assert from 'node:assert/strict';
 import * as vscode from 'vscode';
-import { adapterName, keyOfRecord, type KernelRecord, recordsText } from '../../tuner/records';
+import {
+  adapterName,
+  keyOfRecord,
+  type KernelRecord,
+  readRecords,
+  recordsText,
+} from '../../tuner/records';
+import type { TuneResult } from '../../tuner/types';
 import {
   activate,
   closeEverything,
@@ -14,6 +21,52 @@ import {
   workspaceFile,
   write,
 } from './support';
+
+interface Outcome {
+  readonly ok: boolean;
+  readonly value?: TuneResult;
+}
+
+describe('tuning', () => {
+  afterEach(async () => {
+    await closeEverything();
+    const folder = workspaceFile('.fusion-lens');
+    await vscode.workspace.fs.delete(folder, { recursive: true });
+  });
+
+  it('searches, keeps what it measured in the workspace, and the next compile uses it', async () => {
+    const { results, tuner } = await activate();
+    const source = 'input x: f32[96, 128]\nparam w: f32[128, 96]\ny = relu(x @ w)\noutput y\n';
+    const uri = await write('search.fuse', source);
+    await openText(uri);
+    const lenses = await freshLenses(uri);
+    const lens = lenses.find(({ title }) => title === 'Tune');
+    assert.equal(lens?.command.command, 'fusionLens.tune');
+    const reply = await vscode.commands.executeCommand<Outcome>(
+      'fusionLens.tune',
+      uri.toString(),
+      2,
+    );
+    assert.ok(reply.ok, JSON.stringify(reply));
+    const [kernel] = reply.value?.kernels ?? [];
+    const measured = kernel?.candidates.filter((c) => c.status === 'measured') ?? [];
+    assert.ok(measured.length > 0, JSON.stringify(kernel?.note));
+    assert.deepEqual(tuner.get(uri.toString()), reply.value);
+    const file = await vscode.workspace.fs.readFile(workspaceFile('.fusion-lens/tuning.json'));
+    const kept = readRecords(new TextDecoder().decode(file));
+    assert.ok(kept.ok && kept.records.size > 0);
+    const [record] = kept.records.values();
+    assert.deepEqual(record?.files, ['search.fuse']);
+    await until('a compile that goes by it', async () => {
+      const { result } = await results.fresh(uri.toString());
+      const tuned = result?.after.kernels[0]?.tuned?.params;
+      return JSON.stringify(sorted(tuned)) === JSON.stringify(sorted(kernel?.winner?.params));
+    });
+  });
+
+  const sorted = (params: object | undefined): unknown =>
+    params && Object.entries(params).sort(([a], [b]) => (a < b ? -1 : 1));
+});
 
 describe('tuning records', () => {
   afterEach(async () => {

@@ -2,6 +2,7 @@
  * The panel's state, and the one function that changes it. Pure: what follows from a change (drawing,
  * messages to the host) is the panel's business.
  */
+import type { TuneResult } from '../../tuner/types';
 import type { HostToWebview, PanelState, ProfileState } from '../../extension/contracts/webview';
 import type { KernelView } from '../../compiler/result';
 import { GraphIndex, Times, type View } from '../render/graphIndex';
@@ -18,6 +19,8 @@ export interface State {
   readonly busy: string | undefined;
   readonly unavailable: string | undefined;
   readonly profile: ProfileState;
+  /** What the last tuning run found. */
+  readonly tuned: TuneResult | undefined;
   readonly trusted: boolean;
   /** Which adapter the estimates are for. */
   readonly deviceNote: string | undefined;
@@ -65,6 +68,7 @@ export function initialState(uri: string, saved: Partial<PanelState> | undefined
     busy: undefined,
     unavailable: undefined,
     profile: { kind: 'idle' },
+    tuned: undefined,
     trusted: true,
     deviceNote: undefined,
     selection,
@@ -134,6 +138,8 @@ function receive(state: State, message: HostToWebview): State {
       };
     case 'profileState':
       return { ...state, profile: message.state };
+    case 'tuned':
+      return { ...state, tuned: message.tuned };
     case 'select':
       return state.index
         ? { ...state, selection: selectionFromHost(state.index, message.nodes) }

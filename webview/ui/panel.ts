@@ -319,9 +319,9 @@ export class Panel {
 
   private renderDetails(force: boolean): void {
     if (!this.detailsOpen) return;
-    const { index, times, selection, trusted, stale, deviceNote } = this.state;
+    const { index, times, selection, trusted, stale, deviceNote, tuned } = this.state;
     if (!index) return;
-    const key = [index, times, selection, trusted, stale, deviceNote];
+    const key = [index, times, selection, trusted, stale, deviceNote, tuned];
     if (!force && key.every((part, i) => part === this.detailsKey[i])) return;
     const same = selection === this.detailsKey[2];
     this.detailsKey = key;
@@ -333,6 +333,8 @@ export class Panel {
       trusted,
       deviceNote,
       stale,
+      tuned,
+      tune: () => this.host.post({ type: 'tune' }),
       profile: () => this.profile(),
       select: (next) => this.select(next, undefined, true),
       showInEditor: (nodes) => this.showInEditor(nodes),

@@ -131,7 +131,12 @@ describe('lenses at the top', () => {
     topLenses(f, state).map(({ title }) => title);
 
   it('sums up the plan and offers graph and profile', () => {
-    assert.deepEqual(top(facts()), ['4 ops → 2 kernels · est. 3.1×', 'Show graph', 'Profile']);
+    assert.deepEqual(top(facts()), [
+      '4 ops → 2 kernels · est. 3.1×',
+      'Show graph',
+      'Profile',
+      'Tune',
+    ]);
   });
 
   it('shows the measured gain, the verification and a software adapter for what it is', () => {
@@ -139,6 +144,7 @@ describe('lenses at the top', () => {
       '4 ops → 2 kernels · measured 2.8× (est. 3.1×) · verified · on Acme One',
       'Show graph',
       'Profile',
+      'Tune',
       'Clear',
     ]);
     const [first] = topLenses(facts({ profile: profile(true) }), idle);

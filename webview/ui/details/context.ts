@@ -1,4 +1,5 @@
 /** What every page of the details pane gets, and the small pieces that they share. */
+import type { TuneResult } from '../../../tuner/types';
 import type { Decision, TensorView } from '../../../compiler/result';
 import type { Verdict } from '../../../compiler/fusion/verdicts';
 import type { CodeAnswer } from '../../host';
@@ -14,7 +15,9 @@ export interface DetailsContext {
   readonly trusted: boolean;
   readonly deviceNote: string | undefined;
   readonly stale: boolean;
+  readonly tuned: TuneResult | undefined;
   readonly profile: () => void;
+  readonly tune: () => void;
   readonly select: (selection: Selection) => void;
   readonly showInEditor: (nodes: readonly string[]) => void;
   readonly requestCode: (kernel: string) => Promise<CodeAnswer>;

@@ -13,6 +13,7 @@ import {
 import { isOff } from '../../render/graphIndex';
 import { PATTERN_MEANING, PATTERNS } from '../../render/patterns';
 import { h, link, table, type Column } from '../dom';
+import { tuning } from './tuning';
 import { glyph } from '../glyph';
 import { roofline } from '../roofline';
 import { facts, section, type DetailsContext } from './context';
@@ -100,6 +101,7 @@ export function overview(context: DetailsContext): HTMLElement {
       ? verification(profile.verification.ok, profile.verification.outputs)
       : undefined,
     section('Kernels by time', kernelTable(context)),
+    tuning(context),
     section(
       'Roofline',
       roofline(after.kernels, device, times, undefined, (kernel) =>
