@@ -11,8 +11,10 @@ import { checkExpectations } from './fusion/expectations';
 import { nearTies } from './fusion/nearTies';
 import { planPart } from './fusion/part';
 import {
+  alone,
   classesOf,
   CodeCache,
+  kernelNodes,
   labelOf,
   nodesOf,
   opNames,
@@ -46,6 +48,7 @@ import type {
 import { dtypeBytes, storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan } from './schedule/exec';
+import { buildKernel } from './schedule/schedule';
 
 export function compile(source: CompileSource, options: CompileOptions = {}): Compilation {
   const now = options.now ?? ((): number => 0);
@@ -85,7 +88,9 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const code = new CodeCache(f16);
   const tensorOf = tensorsByValue(graph, lowered);
   const names = opNames(graph);
-  const ctx: ViewContext = { names, program, device, f16, code, tensorOf };
+  const planned = plans.search.program;
+  const { slices } = plans.search.memo;
+  const ctx: ViewContext = { names, program: planned, slices, device, f16, code, tensorOf };
   const { before, after } = timed('describe', () => ({
     before: planView(ctx, plans.unfused, undefined),
     after: planView(ctx, plans.fused, plans.unfused),
@@ -145,8 +150,8 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     steps() {
       return plans.steps.map((s) => ({
         kind: s.kind,
-        left: nodesOf(program, s.left),
-        right: nodesOf(program, s.right),
+        left: nodesOf(planned, s.left),
+        right: nodesOf(planned, s.right),
         gainUs: s.gainPs / 1e6,
       }));
     },
@@ -164,21 +169,24 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     },
     part(kernels): PlanPart {
       const parts = kernels.map(({ id, settings }) => {
-        const k = find(plans.fused, id);
-        if (!k) throw new Error(`no kernel ${id} in the plan`);
-        const ir = settings ? codeWith(k, settings, scheduling) : code.code(k);
-        const label = labelOf(names, nodesOf(program, k.members));
+        const found = find(plans.fused, id);
+        if (!found) throw new Error(`no kernel ${id} in the plan`);
+        const k = alone(found);
+        const own = k === found ? code.code(k) : buildKernel(id, k.spec, k.ownSchedule(), f16);
+        const ir = settings ? codeWith(k, settings, scheduling) : own;
+        const label = labelOf(names, kernelNodes(planned, k));
         return { id, label, code: ir, members: k.members, outputs: k.spec.outputs };
       });
-      return planPart(program, parts, program.dims, f16);
+      return planPart(planned, parts, program.dims, f16);
     },
     execPlan(which, dims): ExecPlan {
       const bound = new Map(program.dims);
       for (const [name, n] of Object.entries(dims ?? {})) bound.set(name, n);
       const plan = which === 'fused' ? plans.fused : plans.unfused;
       return makeExecPlan(
-        program,
-        code.planned(plan.kernels, (k) => labelOf(names, nodesOf(program, k.members))),
+        planned,
+        code.planned(plan.kernels, (k) => labelOf(names, kernelNodes(planned, k))),
+        { slices, verified: program },
         bound,
         f16,
       );

@@ -35,8 +35,8 @@ export interface CompileOptions {
 
 /** One step of the fusion search, in order: which ops were put into one kernel, and what that gained by the model. */
 export interface FusionStep {
-  /** vertical: a producer into its consumer. sibling: two readers of one value. recompute: copies into each consumer. required: a `fuse` line. horizontal: small independent kernels on one grid. */
-  readonly kind: 'vertical' | 'sibling' | 'recompute' | 'required' | 'horizontal';
+  /** vertical: a producer into its consumer. sibling: two readers of one value. recompute: copies into each consumer. required: a `fuse` line. destination: operands of a concatenation stored where they belong in its result. horizontal: small independent kernels on one grid. */
+  readonly kind: 'vertical' | 'sibling' | 'recompute' | 'required' | 'destination' | 'horizontal';
   readonly left: readonly NodeId[];
   readonly right: readonly NodeId[];
   /** Estimated, µs. 0 for chains of elementwise ops, which are put together without weighing. */

@@ -266,6 +266,31 @@ export interface BufferSpec {
 
 export type BufferData = ConstData;
 
+export interface BindingSpec {
+  readonly buffer: string;
+  readonly access: 'read' | 'read_write';
+  /** What of the buffer the dispatch reads and stores, where several values lie in it; all of it otherwise. */
+  readonly shares?: { readonly reads: readonly Share[]; readonly writes: readonly Share[] };
+}
+
+/** A value inside a buffer that has room for more. */
+export interface Share {
+  /** The L1 value that lies there, when the program has it: it is verified by itself. */
+  readonly value?: string;
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly elements: number;
+  /**
+   * From an element's number to its place in the buffer, step after step: the digits of the number by
+   * `counts` (row-major), weighted by `strides`, and `offset`. No step: they are the same.
+   */
+  readonly steps: readonly {
+    readonly counts: readonly number[];
+    readonly strides: readonly number[];
+    readonly offset: number;
+  }[];
+}
+
 export interface DispatchSpec {
   /** The kernel of the plan it belongs to. */
   readonly kernel: string;
@@ -273,7 +298,7 @@ export interface DispatchSpec {
   readonly wgsl: string;
   readonly entryPoint: 'main';
   /** binding i of group 0 is bindings[i]; storage, read or read_write. */
-  readonly bindings: readonly { readonly buffer: string; readonly access: 'read' | 'read_write' }[];
+  readonly bindings: readonly BindingSpec[];
   /** When not empty: a uniform buffer of 32-bit integers at binding bindings.length, padded to 16 bytes. */
   readonly uniforms: readonly number[];
   readonly workgroups: readonly [number, number, number];

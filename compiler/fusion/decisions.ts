@@ -113,16 +113,19 @@ class EdgeJudge {
     const edgeClass = this.classes.of(writer, reader);
     const { kernelsOf } = this.plan;
     for (const k of kernelsOf[writer] ?? []) {
-      if (readers.every((r) => kernelsOf[r]?.includes(k)))
-        return { fused: true, kernel: k.id, edgeClass, verdicts: [], summary: `fused in ${k.id}` };
+      if (!readers.every((r) => this.holds(k, writer, r))) continue;
+      const stored = readers.some((r) => this.search.grouping.assembled(r));
+      const summary = stored ? `stored in its place by ${k.id}` : `fused in ${k.id}`;
+      return { fused: true, kernel: k.id, edgeClass, verdicts: [], summary };
     }
     const a = kernelsOf[writer]?.[0];
-    const outside = readers.find((r) => !a || !kernelsOf[r]?.includes(a)) ?? writer;
+    const reading = readers.find((r) => !a || !this.holds(a, writer, r)) ?? writer;
+    const outside = this.copyInto(reading, writer) ?? reading;
     const b = kernelsOf[outside]?.[0];
     let verdicts: readonly Verdict[] = [];
     if (a && b) {
-      const from = partWith(a, writer);
-      const to = partWith(b, outside);
+      const from = partWith(this.search, a, writer);
+      const to = partWith(this.search, b, outside);
       const key = `${from} ${to}`;
       const known = this.cuts.get(key);
       verdicts = known ?? why(this.search, from, to);
@@ -139,6 +142,27 @@ class EdgeJudge {
     return { fused: false, verdicts: [v], summary: `${v.code}: ${v.message}` };
   }
 
+  /** Whether the reader gets what the writer made inside the kernel. */
+  private holds(k: PlanKernel, writer: number, reader: number): boolean {
+    const { grouping } = this.search;
+    const { kernelsOf } = this.plan;
+    if (!grouping.assembled(reader)) return kernelsOf[reader]?.includes(k) === true;
+    const pieces = grouping.pieces(reader);
+    // Stored in its place of the result; or copied there by the kernel that made it.
+    if (grouping.pieces(writer).every((p) => pieces.includes(p))) return true;
+    const copy = this.copyInto(reader, writer);
+    return copy !== undefined && kernelsOf[copy]?.includes(k) === true;
+  }
+
+  /** What copies the writer's value to its place in an assembled result. */
+  private copyInto(reader: number, writer: number): number | undefined {
+    const { search } = this;
+    if (!search.grouping.assembled(reader)) return undefined;
+    return search.grouping
+      .pieces(reader)
+      .find((c) => search.isCopy(c) && search.grouping.reads[c]?.includes(writer));
+  }
+
   private opaque(node: NodeId): Outcome {
     const reason = this.lowered.unsupported.get(node) ?? 'not supported';
     const v: Verdict = {
@@ -152,9 +176,10 @@ class EdgeJudge {
   }
 }
 
-/** The search's group that the compute is in, of those that the kernel was made of. */
-export function partWith(k: PlanKernel, compute: number): number {
-  const part = k.parts.find((p) => p.members.includes(compute)) ?? k.parts[0];
+/** The search's group that the compute is in (or a piece of it), of those that the kernel was made of. */
+export function partWith(search: Search, k: PlanKernel, compute: number): number {
+  const pieces = search.grouping.pieces(compute);
+  const part = k.parts.find((p) => pieces.some((c) => p.members.includes(c))) ?? k.parts[0];
   if (!part) throw new Error(`no group in ${k.id}`);
   return part.id;
 }

@@ -6,6 +6,8 @@
  *    several groups; then none of them stores it.
  *  - *output* of a group: a member's value that is stored, because a compute outside reads it, the
  *    graph gives it out, or the user wants it kept.
+ *  - *assembled* compute: one in no group, whose value its *pieces* put together in memory, each in its
+ *    slice (see destination.ts). What reads the value needs all pieces.
  *  - *rank*: a total order of the computes that doesn't change when independent statements of the
  *    file change places: by depth in the graph, then by id. Ties in the search go by it.
  *
@@ -22,9 +24,8 @@ import {
   type ProgramRegion,
   resultsOf,
 } from '../ir/region';
-import { type GroupSpec, visitLoads } from '../schedule/group';
+import { visitLoads } from '../schedule/group';
 import { Heap } from './heap';
-import { specOf } from './memo';
 
 export interface Group {
   readonly id: number;
@@ -50,8 +51,16 @@ export class Grouping {
   /** For each compute: the values that it reads and no compute defines. */
   readonly inputsOf: readonly (readonly ValueId[])[];
   readonly rank: Int32Array;
+  /** The same as the plan has it: through pieces where a compute is assembled. */
+  private readonly needs: number[][];
+  private readonly neededBy: number[][];
+  /** By assembled compute: its pieces, none of them assembled in turn. */
+  private readonly piecesOf = new Map<number, readonly number[]>();
+  /** By compute: the assembled computes that it is a piece of, and those that it reads. */
+  private readonly partOf = new Map<number, Set<number>>();
+  private readonly readsWhole = new Map<number, Set<number>>();
   /** By compute: whether its value must be in memory whatever reads it. */
-  private readonly kept: readonly boolean[];
+  private readonly kept: boolean[];
   private readonly after: (Set<number> | undefined)[] = [];
   private readonly before: (Set<number> | undefined)[] = [];
   /** A topological order of the groups: each one's place; edges lead from lower to higher places. */
@@ -67,6 +76,8 @@ export class Grouping {
     readonly program: Program,
     /** Values that must be in memory: graph outputs and what the user materialises. */
     keep: ReadonlySet<ValueId>,
+    /** How many of the computes are in groups: those behind are copies, which come in when needed. */
+    own = program.computes.length,
   ) {
     const { computes } = program;
     this.kept = computes.map((c) => keep.has(c.value));
@@ -86,10 +97,12 @@ export class Grouping {
       });
       reads.push(from);
       inputs.push(outside);
-      for (const p of from) readers[p]?.push(i);
+      if (i < own) for (const p of from) readers[p]?.push(i);
     });
     this.reads = reads;
     this.readers = readers;
+    this.needs = [...reads];
+    this.neededBy = [...readers];
     this.inputsOf = inputs;
     if (program.regions && program.regions.length > 0) {
       this.waits = orderByRegions(program, index, inputs);
@@ -102,12 +115,13 @@ export class Grouping {
     this.rank = ranks(program, reads);
     this.mark = new Int32Array(computes.length);
     this.homes = computes.map((_, i) => {
+      if (i >= own) return [];
       const id = this.next++;
       this.groups.set(id, { id, members: [i], rank: this.rank[i] ?? 0 });
       return [id];
     });
     // The first groups are numbered as the computes are.
-    for (let i = 0; i < computes.length; i++) {
+    for (let i = 0; i < own; i++) {
       this.after[i] = new Set([...(readers[i] ?? []), ...(this.awaited?.[i] ?? [])]);
       this.before[i] = new Set([...(reads[i] ?? []), ...(this.waits?.[i] ?? [])]);
       this.order[i] = i;
@@ -139,7 +153,7 @@ export class Grouping {
     return members.map((m) => {
       if (this.kept[m]) return true;
       const homes = this.homes[m] ?? [];
-      for (const r of this.readers[m] ?? []) {
+      for (const r of this.neededBy[m] ?? []) {
         if (mark[r] === stamp) {
           if (this.readOutside(m, r, stamp)) return true;
         } else if (homes.length <= 1 || this.homes[r]?.some((h) => !homes.includes(h)) !== false)
@@ -177,10 +191,6 @@ export class Grouping {
       }
     }
     return values.size + computed;
-  }
-
-  spec(members: readonly number[]): GroupSpec {
-    return specOf(this.program, members, this.stored(members));
   }
 
   /** Groups that read what `id` stores. */
@@ -340,6 +350,136 @@ export class Grouping {
     return fresh;
   }
 
+  // -- Assembling ---------------------------------------------------------------------------------
+
+  assembled(compute: number): boolean {
+    return this.piecesOf.has(compute);
+  }
+
+  /** The computes that put the value of this one into memory: its pieces, or itself. */
+  pieces(compute: number): readonly number[] {
+    return this.piecesOf.get(compute) ?? [compute];
+  }
+
+  /** The assembled computes that the members store pieces of. */
+  joins(members: readonly number[]): number[] {
+    if (this.partOf.size === 0) return [];
+    const out = new Set<number>();
+    for (const m of members) for (const d of this.partOf.get(m) ?? []) out.add(d);
+    return [...out].sort((x, y) => x - y);
+  }
+
+  /**
+   * A compute of which the members store pieces and also read the whole: in one kernel, one invocation
+   * would read what another may not have stored yet.
+   */
+  torn(members: readonly number[]): number | undefined {
+    if (this.partOf.size === 0) return undefined;
+    const stored = new Set(this.joins(members));
+    if (stored.size === 0) return undefined;
+    for (const m of members)
+      for (const d of this.readsWhole.get(m) ?? []) if (stored.has(d)) return d;
+    return undefined;
+  }
+
+  /** What the members need of `within` to compute `roots`, those of them included. */
+  upstream(roots: readonly number[], within: ReadonlySet<number>): number[] {
+    const out = new Set<number>();
+    const open = roots.filter((r) => within.has(r));
+    for (let m = open.pop(); m !== undefined; m = open.pop()) {
+      if (out.has(m)) continue;
+      out.add(m);
+      for (const p of this.needs[m] ?? []) if (within.has(p)) open.push(p);
+    }
+    return [...out].sort((x, y) => x - y);
+  }
+
+  /** The computes that one reads, pieces in the place of assembled ones. */
+  needed(compute: number): readonly number[] {
+    return this.needs[compute] ?? [];
+  }
+
+  /** What reads the value of a compute, or the whole that it is a piece of, as computes. */
+  readersNow(compute: number): readonly number[] {
+    return this.neededBy[compute] ?? [];
+  }
+
+  /**
+   * Takes a compute out of its group: its value is put together by the pieces `by` instead, some of
+   * which may be assembled themselves. `groups` are what becomes of the others of its group, and of the
+   * copies among the pieces. The new groups are returned in that order; {@link renumber} must follow.
+   */
+  assemble(
+    compute: number,
+    by: readonly number[],
+    groups: readonly (readonly number[])[],
+  ): number[] {
+    const [home] = this.homes[compute] ?? [];
+    if (home === undefined || this.homes[compute]?.length !== 1)
+      throw new Error('a compute that is in no group, or in several');
+    const pieces = [...new Set(by.flatMap((p) => this.pieces(p)))].sort((x, y) => x - y);
+    const fresh = new Set(groups.flat());
+    for (const m of this.group(home).members) this.homes[m] = [];
+    this.groups.delete(home);
+    this.homes[compute] = [];
+    this.piecesOf.set(compute, pieces);
+    const without = (list: readonly number[] | undefined, x: number): number[] =>
+      (list ?? []).filter((y) => y !== x);
+    // Copies come into the graph.
+    for (const c of fresh) {
+      const from = this.reads[c] ?? [];
+      this.needs[c] = [...new Set(from.flatMap((p) => this.pieces(p)))];
+      for (const p of this.needs[c] ?? [])
+        if (!this.neededBy[p]?.includes(c)) this.neededBy[p] = [...(this.neededBy[p] ?? []), c];
+      for (const p of from) if (this.assembled(p)) this.readWhole(c, p);
+    }
+    for (const p of this.needs[compute] ?? [])
+      this.neededBy[p] = without(this.neededBy[p], compute);
+    this.needs[compute] = [];
+    for (const r of this.neededBy[compute] ?? []) {
+      this.needs[r] = [...new Set([...without(this.needs[r], compute), ...pieces])];
+      this.readWhole(r, compute);
+      for (const p of pieces)
+        if (!this.neededBy[p]?.includes(r)) this.neededBy[p] = [...(this.neededBy[p] ?? []), r];
+    }
+    this.neededBy[compute] = [];
+    // A piece of others hands that on.
+    const wholes = [compute, ...(this.partOf.get(compute) ?? [])];
+    this.partOf.delete(compute);
+    for (const whole of wholes) {
+      if (whole === compute) continue;
+      const rest = without(this.piecesOf.get(whole), compute);
+      this.piecesOf.set(
+        whole,
+        [...new Set([...rest, ...pieces])].sort((x, y) => x - y),
+      );
+    }
+    for (const p of pieces) {
+      const set = this.partOf.get(p) ?? new Set();
+      this.partOf.set(p, set);
+      for (const whole of wholes) set.add(whole);
+      if (this.kept[compute]) this.kept[p] = true;
+    }
+    const made = groups.map((members) => {
+      const id = this.add(members);
+      for (const m of members) this.homes[m] = [id];
+      return id;
+    });
+    this.relink([home], made);
+    return made;
+  }
+
+  private readWhole(reader: number, compute: number): void {
+    const set = this.readsWhole.get(reader);
+    if (set) set.add(compute);
+    else this.readsWhole.set(reader, new Set([compute]));
+  }
+
+  /** Finds the order of the groups anew, after some have been taken apart. */
+  renumber(): void {
+    this.ordered().forEach((g, i) => (this.order[g.id] = i));
+  }
+
   /** Finds the neighbours of new groups from their members, and puts them in the old ones' place. */
   private relink(gone: readonly number[], fresh: readonly number[]): void {
     const around = new Set<number>(fresh);
@@ -359,7 +499,7 @@ export class Grouping {
   private readersOf(id: number): Set<number> {
     const out = new Set<number>();
     for (const m of this.group(id).members) {
-      for (const r of this.readers[m] ?? []) {
+      for (const r of this.neededBy[m] ?? []) {
         // A group with its own copy doesn't read ours.
         for (const h of this.homes[r] ?? [])
           if (h !== id && this.homes[m]?.includes(h) !== true) out.add(h);
@@ -373,7 +513,7 @@ export class Grouping {
   private writersFor(id: number): Set<number> {
     const out = new Set<number>();
     for (const m of this.group(id).members) {
-      for (const p of this.reads[m] ?? []) {
+      for (const p of this.needs[m] ?? []) {
         const homes = this.homes[p];
         if (!homes || homes.includes(id)) continue;
         for (const h of homes) out.add(h);

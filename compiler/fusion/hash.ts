@@ -2,6 +2,7 @@
  * Structural hash of a kernel: equal for kernels that compute the same in the same way, whatever
  * their tensors are called and wherever they stand.
  */
+import { type Slices, sliceText } from '../schedule/slices';
 import type { Signatures } from './signature';
 
 /** `stored` tells of each member, by place, whether its value is stored; `schedule` is the parameters' text. */
@@ -10,6 +11,7 @@ export function structuralHash(
   members: readonly number[],
   stored: readonly boolean[],
   schedule: string,
+  slices: Slices,
 ): string {
   const numbers = new Map<number, number>();
   const number = (v: number): number => {
@@ -26,6 +28,14 @@ export function structuralHash(
     const loads = s.loads.map(number).join(' ');
     parts.push(`${number(s.value)}${stored[i] ? ' out' : ''} (${loads}) ${s.text}`);
   });
+  // What lies in another's buffer is read and written there; a Map's walk meets what is added on it.
+  for (const v of numbers.keys()) {
+    const slice = slices.get(signatures.valueId(v));
+    if (slice)
+      parts.push(
+        `${number(v)} in ${number(signatures.numberOf(slice.into))}: ${sliceText(signatures.program, slice)}`,
+      );
+  }
   return fnv(parts.join('\n'));
 }
 

@@ -14,6 +14,7 @@ import type { ValueId } from '../ir/expr';
 import type { Features } from '../schedule/features';
 import { joinFeatures } from '../schedule/horizontal';
 import { kernelTimeUs, MAX_STATEMENTS, type Scheduled } from '../schedule/schedule';
+import { rootOf } from '../schedule/slices';
 import type { Group } from './grouping';
 import { MEMBER_LIMIT, type Search } from './search';
 
@@ -71,7 +72,11 @@ export function bundleSmall(search: Search): number[][] {
  */
 function kindOf(search: Search, group: Group, structures: Map<object, number>): string | undefined {
   const s = search.price(group.id);
-  if (!s || kernelTimeUs(s.features, search.options.device).bound !== 'launch') return undefined;
+  if (!s) return undefined;
+  // Copies into one result were one kernel before.
+  const copies = group.members.every((m) => search.isCopy(m));
+  if (!copies && kernelTimeUs(s.features, search.options.device).bound !== 'launch')
+    return undefined;
   if (search.policy.hasScheduleLine(group.members)) return undefined;
   switch (s.schedule.kind) {
     case 'loop':
@@ -94,7 +99,10 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
   let open: Open[] = [];
   for (const c of list) {
     const { scheduled, group } = c;
-    const values = [...scheduled.features.bytesOf.keys()];
+    const { slices } = search.memo;
+    const values = [
+      ...new Set([...scheduled.features.bytesOf.keys()].map((v) => rootOf(slices, v))),
+    ];
     let best: { bundle: Open; added: number; cost: number } | undefined;
     for (const bundle of open) {
       const added = values.filter((v) => !bundle.buffers.has(v)).length;
@@ -158,6 +166,6 @@ export function joinPrices(
   parts: readonly Features[],
 ): { features: Features; cost: number } {
   const { device, f16 } = search.options;
-  const features = joinFeatures(search.program, f16, parts);
+  const features = joinFeatures(search.program, search.memo.slices, f16, parts);
   return { features, cost: Math.round(kernelTimeUs(features, device).us * 1e6) };
 }

@@ -15,6 +15,7 @@ import {
   type ScheduleOptions,
   type ScheduleResult,
 } from '../schedule/schedule';
+import type { Slice, Slices } from '../schedule/slices';
 import { Recall } from './memory';
 import { Signatures } from './signature';
 import type { Verdict } from './verdicts';
@@ -32,6 +33,8 @@ export interface Answer {
 
 export class ScheduleMemo {
   readonly signatures: Signatures;
+  /** Values that lie in others' buffers: the same group is another question when one of its values is moved. */
+  readonly slices = new Map<ValueId, Slice>();
   /** How often a group was scheduled, and how often that was asked for: the search's work. */
   readonly counts = { built: 0, asked: 0 };
 
@@ -49,11 +52,11 @@ export class ScheduleMemo {
    */
   ask(members: readonly number[], stored: readonly boolean[], thorough: boolean): Answer {
     this.counts.asked++;
-    const key = this.signatures.key(members, stored);
+    const key = this.signatures.key(members, stored, this.slices);
     const known = this.recall.answer(key);
     if (known && (known.result.ok || known.thorough || !thorough)) return known;
     this.counts.built++;
-    const spec = specOf(this.program, members, stored);
+    const spec = specOf(this.program, members, stored, this.slices);
     const answer: Answer = {
       result: scheduleGroup(spec, this.options, !thorough),
       members: spec.members,
@@ -118,6 +121,7 @@ export function specOf(
   program: Program,
   members: readonly number[],
   stored: readonly boolean[],
+  slices?: Slices,
 ): GroupSpec {
   const computes = members.map((m) => {
     const c = program.computes[m];
@@ -128,5 +132,6 @@ export function specOf(
     program,
     members: computes,
     outputs: computes.filter((_, i) => stored[i]).map((c) => c.value),
+    ...(slices && slices.size > 0 ? { slices } : {}),
   };
 }

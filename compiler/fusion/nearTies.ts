@@ -92,7 +92,7 @@ function neighbours(graph: Graph, search: Search, plan: Plan): Pair[] {
       for (const a of plan.kernelsOf[w] ?? [])
         for (const b of plan.kernelsOf[r] ?? []) {
           if (a === b) continue;
-          const ends = { a: partWith(a, w), b: partWith(b, r) };
+          const ends = { a: partWith(search, a, w), b: partWith(search, b, r) };
           const key = `${ends.a} ${ends.b}`;
           if (!out.has(key)) out.set(key, { ...ends, from, to });
         }

@@ -55,6 +55,12 @@ export function planPart(
   f16: boolean,
 ): PlanPart {
   const own = partProgram(program, kernels, dims);
-  const exec: ExecPlan = makeExecPlan(own, kernels, dims, f16);
+  const exec: ExecPlan = makeExecPlan(
+    own,
+    kernels,
+    { slices: new Map(), verified: own },
+    dims,
+    f16,
+  );
   return { program: own, exec };
 }

@@ -13,6 +13,7 @@ import { bufferBytes, foldGrid, type PlannedKernel } from '../schedule/exec';
 import { boundElements, type GroupSpec, visitLoads } from '../schedule/group';
 import type { KernelIr } from '../schedule/kernelIr';
 import { planMemory } from '../schedule/memoryPlan';
+import { rootOf, type Slices } from '../schedule/slices';
 import type { Settings } from '../schedule/parameters';
 import {
   buildKernel,
@@ -20,6 +21,7 @@ import {
   isContraction,
   kernelTimeUs,
   type Schedule,
+  type SchedulePart,
   type Scheduled,
 } from '../schedule/schedule';
 import { streamWorkgroups } from '../schedule/streamLayout';
@@ -38,6 +40,9 @@ export interface PlanKernel {
   /** The search's groups that it was made of: several where small ones share a grid. */
   readonly parts: readonly Group[];
   readonly members: readonly number[];
+  /** Assembled computes of whose values it stores slices; and those that are whole when it is done. */
+  readonly joins: readonly number[];
+  readonly completes: readonly number[];
   readonly spec: GroupSpec;
   /** Its price and parameters. Code is built from {@link ownSchedule}. */
   readonly scheduled: Scheduled;
@@ -59,6 +64,8 @@ export interface KernelFacts {
 
 export interface Plan {
   readonly kernels: readonly PlanKernel[];
+  /** Whether values lie in others' buffers. */
+  readonly sliced: boolean;
   /** By compute: the kernels that it is in. */
   readonly kernelsOf: readonly (readonly PlanKernel[])[];
   /** Groups that no template can run, with the reasons. */
@@ -94,11 +101,16 @@ export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
     if (!first) continue;
     const id = `${prefix}${kernels.length}`;
     const own = { ...(parts.length === 1 ? first : bundled(search, parts)), id };
-    const k = asked ? scheduledAs(search, own, asked.faults, tuning) : own;
-    kernels.push(k);
-    for (const m of k.members) kernelsOf[m]?.push(k);
+    kernels.push(asked ? scheduledAs(search, own, asked.faults, tuning) : own);
   }
-  return { kernels, kernelsOf, impossible };
+  // The last of those that store slices of a result completes it.
+  const last = new Map<number, string>();
+  for (const k of kernels) for (const d of k.joins) last.set(d, k.id);
+  const done = kernels.map((k) =>
+    k.joins.length === 0 ? k : { ...k, completes: k.joins.filter((d) => last.get(d) === k.id) },
+  );
+  for (const k of done) for (const m of [...k.members, ...k.joins]) kernelsOf[m]?.push(k);
+  return { kernels: done, sliced: last.size > 0, kernelsOf, impossible };
 }
 
 function kernelOfGroup(
@@ -108,16 +120,18 @@ function kernelOfGroup(
   known: Map<object, KernelFacts>,
 ): PlanKernel {
   const stored = search.grouping.stored(g.members);
-  const spec = specOf(search.program, g.members, stored);
+  const { signatures, slices } = search.memo;
+  const spec = specOf(search.program, g.members, stored, slices);
   const structure = search.structure(g.id);
   let facts = known.get(structure);
   if (!facts) {
     const params = JSON.stringify(paramsOf(scheduled.schedule));
-    const hash = structuralHash(search.memo.signatures, g.members, stored, params);
+    const hash = structuralHash(signatures, g.members, stored, params, slices);
+    const joins = search.grouping.joins(g.members);
     facts = {
       hash,
       structure: structureOf(search, g.members, stored, spec),
-      pattern: patternOf(search.program, g.members, spec),
+      pattern: patternOf(search.program, g.members, spec, joins),
     };
     known.set(structure, facts);
   }
@@ -125,6 +139,8 @@ function kernelOfGroup(
     id: '',
     parts: [g],
     members: g.members,
+    joins: search.grouping.joins(g.members),
+    completes: [],
     spec,
     scheduled,
     ownSchedule: search.ownSchedule(g.id, spec),
@@ -141,7 +157,9 @@ function bundled(search: Search, parts: readonly PlanKernel[]): PlanKernel {
     id: '',
     parts: parts.flatMap((p) => p.parts),
     members,
-    spec: specOf(search.program, members, stored),
+    joins: search.grouping.joins(members),
+    completes: [],
+    spec: specOf(search.program, members, stored, search.memo.slices),
     scheduled: {
       schedule: horizontal(parts, (p) => p.scheduled.schedule),
       ...joinPrices(
@@ -188,7 +206,7 @@ function scheduledAs(
   tuning: ReadonlyMap<string, KernelTuning>,
 ): PlanKernel {
   const { policy, options, program } = search;
-  const lines = nodesOf(program, k.members).flatMap((n) => policy.schedules.get(n) ?? []);
+  const lines = kernelNodes(program, k).flatMap((n) => policy.schedules.get(n) ?? []);
   const record = tuning.get(k.facts.structure);
   const set = applySchedules(k, lines, options, faults);
   if (!record) return withSchedule(k, set);
@@ -222,12 +240,35 @@ function structureOf(
     visitLoads(c.body, (l) => program.values.get(l.value)?.shape.forEach(meet));
   }
   const sizes = [...names].sort().map((s) => `${s}=${program.dims.get(s) ?? '?'}`);
-  return structuralHash(memo.signatures, members, stored, sizes.join(' '));
+  return structuralHash(memo.signatures, members, stored, sizes.join(' '), memo.slices);
 }
 
 /** The body of a region that a kernel is in: all its members are. */
 function bodyOfKernel(k: PlanKernel): BodyId | undefined {
   return k.spec.members[0]?.region;
+}
+
+/** The kernel with a buffer for each value: as it runs by itself. */
+export function alone(k: PlanKernel): PlanKernel {
+  if (!k.spec.slices) return k;
+  const own = (spec: GroupSpec): GroupSpec => {
+    const { slices: _, ...rest } = spec;
+    return rest;
+  };
+  const part = (p: SchedulePart): SchedulePart => ({ ...p, spec: own(p.spec) });
+  const schedule = (s: Schedule): Schedule => {
+    switch (s.kind) {
+      case 'horizontal':
+        return { ...s, parts: s.parts.map(part) };
+      case 'split':
+        return { ...s, parts: [part(s.parts[0]), part(s.parts[1])] };
+      case 'loop':
+      case 'row':
+      case 'stream':
+        return s;
+    }
+  };
+  return { ...k, spec: own(k.spec), ownSchedule: () => schedule(k.ownSchedule()) };
 }
 
 /** Code of kernels, built when first asked for. */
@@ -268,6 +309,11 @@ export function nodesOf(program: Program, members: readonly number[]): NodeId[] 
   return out;
 }
 
+/** The L0 nodes of a kernel: what it computes, and what it stores slices of the results of. */
+export function kernelNodes(program: Program, k: PlanKernel): NodeId[] {
+  return nodesOf(program, [...k.members, ...k.joins]);
+}
+
 // ---------------------------------------------------------------------------------------------
 // Names
 
@@ -275,9 +321,11 @@ export function patternOf(
   program: Program,
   positions: readonly number[],
   spec: GroupSpec,
+  /** Computes of whose values it stores slices: a step after all others. */
+  joins: readonly number[] = [],
 ): Pattern {
   const { members } = spec;
-  if (nodesOf(program, positions).length <= 1) return 'single';
+  if (nodesOf(program, [...positions, ...joins]).length <= 1) return 'single';
   const contractions = members.filter(isContraction);
   const reductions = members.filter((m) => m.monoid);
   if (
@@ -295,7 +343,7 @@ export function patternOf(
   const before = dependenciesOf(members, reductions);
   const pointwise = members.filter((m) => !m.monoid && !m.origin.some((o) => reductive.has(o)));
   const into = pointwise.some((m) => before.has(m.value));
-  const after = pointwise.some((m) => !before.has(m.value));
+  const after = joins.length > 0 || pointwise.some((m) => !before.has(m.value));
   if (reductive.size > 1 && !connected(members)) return 'horizontal';
   if (reductive.size > 1) return 'composite';
   if (contractions.length > 0) return after ? 'epilogue' : 'prologue';
@@ -423,7 +471,9 @@ function classOf(program: Program, c: Compute): IndexClass {
 
 export interface ViewContext {
   readonly names: OpNames;
+  /** The planner's, with copies. */
   readonly program: Program;
+  readonly slices: Slices;
   readonly device: DeviceProfile;
   readonly f16: boolean;
   readonly code: CodeCache;
@@ -505,11 +555,12 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     const list = values.map((v) => ctx.tensorOf.get(v) ?? v);
     return list.length < 2 ? list : [...new Set(list)];
   };
-  const nodes = nodesOf(program, k.members);
+  const nodes = kernelNodes(program, k);
   let alone: PlanKernel[] = [];
   if (unfused) {
     const parts = new Set<PlanKernel>();
-    for (const m of k.members) for (const p of unfused.kernelsOf[m] ?? []) parts.add(p);
+    for (const m of [...k.members, ...k.completes])
+      for (const p of unfused.kernelsOf[m] ?? []) parts.add(p);
     alone = [...parts];
   }
   const aloneUs = alone.reduce((s, p) => s + kernelTimeUs(p.scheduled.features, device).us, 0);
@@ -605,6 +656,11 @@ export function planView(ctx: ViewContext, plan: Plan, unfused: Plan | undefined
   };
 }
 
+/** By value: the one whose buffer it is in, and with which it is there. */
+function rootIn(ctx: ViewContext, plan: Plan): (v: ValueId) => ValueId {
+  return (v) => rootOf(plan.sliced ? ctx.slices : undefined, v);
+}
+
 /** What lies between the kernels: with a buffer for each tensor, and with buffers shared. */
 function intermediates(
   ctx: ViewContext,
@@ -614,9 +670,12 @@ function intermediates(
   const outputs = new Set(program.outputs.map((o) => o.value));
   const elements = (v: ValueId): number =>
     boundElements(program, program.values.get(v)?.shape ?? []);
+  const root = rootIn(ctx, plan);
   const steps = plan.kernels.map((k) => {
-    const writes = k.spec.outputs;
-    const reads = [...k.scheduled.features.bytesOf.keys()].filter((v) => !writes.includes(v));
+    const writes = [...new Set(k.spec.outputs.map(root))];
+    const reads = [...k.scheduled.features.bytesOf.keys()]
+      .map(root)
+      .filter((v) => !writes.includes(v));
     return { reads, writes };
   });
   const memory = planMemory(
@@ -638,9 +697,10 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
       ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16))
       : 0;
   };
+  const root = rootIn(ctx, plan);
   const last = new Map<ValueId, number>();
   plan.kernels.forEach((k, i) => {
-    for (const v of k.scheduled.features.bytesOf.keys()) last.set(v, i);
+    for (const v of k.scheduled.features.bytesOf.keys()) last.set(root(v), i);
   });
   for (const o of program.outputs) last.set(o.value, plan.kernels.length);
   let live = 0;
@@ -652,8 +712,13 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
     if (list) list.push(v);
     else ends.set(i, [v]);
   }
+  const made = new Set<ValueId>();
   plan.kernels.forEach((k, i) => {
-    for (const o of k.spec.outputs) live += bytes(o);
+    for (const o of k.spec.outputs) {
+      const v = root(o);
+      if (!made.has(v)) live += bytes(v);
+      made.add(v);
+    }
     peak = Math.max(peak, live);
     for (const v of ends.get(i) ?? [])
       if (program.values.get(v)?.role === 'computed') live -= bytes(v);

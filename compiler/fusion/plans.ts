@@ -12,6 +12,7 @@ import { Grouping } from './grouping';
 import { bundleSmall } from './horizontal';
 import type { Recall } from './memory';
 import { type Plan, snapshot } from './plan';
+import { planProgram } from './joined';
 import { Policy } from './policy';
 import { type LogEntry, Search } from './search';
 
@@ -87,9 +88,10 @@ function onePlan(
 ): Omit<Plans, 'tuned'> {
   const { program } = lowered;
   const faults: Diagnostic[] = [];
-  const policy = new Policy(graph, program, lowered.base, lowered.unsupported, changes);
-  const grouping = new Grouping(program, policy.keep);
-  const search = new Search(program, grouping, policy, options, recall);
+  const { program: planned, joined, own } = planProgram(program);
+  const policy = new Policy(graph, planned, lowered.base, lowered.unsupported, changes);
+  const grouping = new Grouping(planned, policy.keep, own);
+  const search = new Search(planned, grouping, policy, options, recall, joined, own);
   search.mergeWithinOps();
   const unfused = snapshot(search, 'b');
   const start = search.log.length;

@@ -11,6 +11,8 @@
  *    epilogue are what it turns out to be).
  *  - *sibling* move: two groups that read the same value.
  *  - *recompute* move: a cheap producer is copied into each of its consumers.
+ *  - *destination* move: the operands of a concatenation are stored where they belong in its result
+ *    (see destination.ts).
  *  - *horizontal* move: small groups that don't depend on each other share a grid (see horizontal.ts).
  */
 import type { NodeId } from '../graph/graph';
@@ -20,14 +22,17 @@ import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { type GroupSpec, visitLoads } from '../schedule/group';
 import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
+import { assembleJoined } from './destination';
 import { type Group, type Grouping, union } from './grouping';
 import { Heap } from './heap';
+import type { Joined } from './joined';
 import { type Answer, ScheduleMemo } from './memo';
 import type { Recall } from './memory';
 import type { Policy } from './policy';
 import type { Verdict } from './verdicts';
 
-export type MoveKind = 'vertical' | 'sibling' | 'recompute' | 'required' | 'horizontal';
+export type MoveKind =
+  'vertical' | 'sibling' | 'recompute' | 'required' | 'destination' | 'horizontal';
 
 export interface LogEntry {
   readonly kind: MoveKind;
@@ -70,13 +75,17 @@ const CHAIN = { members: 16, inputs: 3 };
 const SIBLING_GAIN = 0.005;
 
 /** Stands for the cost of a group that no template can run: any merge that can is welcome. */
-const IMPOSSIBLE_PS = Number.MAX_SAFE_INTEGER / 4;
+export const IMPOSSIBLE_PS = Number.MAX_SAFE_INTEGER / 4;
 
 export class Search {
   readonly log: LogEntry[] = [];
   readonly memo: ScheduleMemo;
   /** Pairs of groups judged: with the memo's counts and the grouping's visits, the search's work. */
   judged = 0;
+  /** Computes that `fuse` lines put into one kernel. */
+  readonly pinned = new Set<number>();
+  /** Positions of computes by the values that they define. */
+  readonly positions = new Map<ValueId, number>();
   private readonly answers: (Answer | undefined)[] = [];
   private tick = 0;
 
@@ -86,8 +95,26 @@ export class Search {
     readonly policy: Policy,
     readonly options: SearchOptions,
     recall?: Recall,
+    /** Concatenations whose results may be put together in memory. */
+    private readonly joined: readonly Joined[] = [],
+    /** How many of the computes are the program's own: behind them are copies. */
+    private readonly own = program.computes.length,
   ) {
     this.memo = new ScheduleMemo(program, options, recall);
+    program.computes.forEach((c, i) => this.positions.set(c.value, i));
+  }
+
+  isCopy(compute: number): boolean {
+    return compute >= this.own;
+  }
+
+  get launchPs(): number {
+    return Math.round(this.options.device.launchUs * 1e6);
+  }
+
+  /** The group's question has changed. */
+  forget(id: number): void {
+    this.answers[id] = undefined;
   }
 
   private answer(id: number): Answer {
@@ -130,7 +157,7 @@ export class Search {
   mergeWithinOps(): void {
     const { grouping } = this;
     const sizes = new Map<NodeId, number>();
-    for (const c of this.program.computes)
+    for (const c of this.program.computes.slice(0, this.own))
       for (const o of c.origin) sizes.set(o, (sizes.get(o) ?? 0) + 1);
     const origin = (id: number): readonly NodeId[] => {
       const { members } = grouping.group(id);
@@ -190,8 +217,11 @@ export class Search {
 
   /** The full search. */
   fuse(): void {
+    const { grouping } = this;
     this.chains();
-    this.run([...this.grouping.groups.values()]);
+    this.run([...grouping.groups.values()]);
+    const moved = assembleJoined(this, this.joined);
+    if (moved.length > 0) this.run(moved.map((id) => grouping.group(id)));
     // Only what has changed by copying can gain anything more.
     const copies = this.recomputeMoves();
     if (copies.length > 0) this.run(copies);
@@ -285,7 +315,7 @@ export class Search {
     }
   }
 
-  private byRank(ids: ReadonlySet<number>): number[] {
+  byRank(ids: ReadonlySet<number>): number[] {
     const out = [...ids];
     if (out.length < 2) return out;
     const rank = (id: number): number => this.grouping.group(id).rank;
@@ -333,6 +363,7 @@ export class Search {
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;
     if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return 0;
+    if (grouping.torn(union(x, y)) !== undefined) return 0;
     const merged = this.merged(x, y, false).answer.result;
     if (!merged.ok) return 0;
     return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost;
@@ -369,6 +400,8 @@ export class Search {
         confidence: 'proved',
       });
     }
+    const torn = grouping.torn(union(x, y));
+    if (torn !== undefined) verdicts.push(this.tornVerdict(torn));
     if (x.length + y.length > MEMBER_LIMIT) {
       verdicts.push({
         code: 'CODE_SIZE',
@@ -398,6 +431,19 @@ export class Search {
       ok: true,
       gainPs,
       verdicts: [this.slower(ca.value, cb.value, merged.value, this.nodes([...x, ...y]))],
+    };
+  }
+
+  private tornVerdict(assembled: number): Verdict {
+    const { origin } = this.grouping.compute(assembled);
+    const name = this.policy.names(origin);
+    return {
+      code: 'INPLACE_HAZARD',
+      nodes: [...origin],
+      limitSource: 'WebGPU has no barrier across workgroups',
+      message: `${name} is put together in memory, each operand stored in its place by the kernel that makes it; one kernel would read the whole while it still stores its share`,
+      counterfactual: `would be considered if what reads ${name} were its only reader: then it needn't be in memory`,
+      confidence: 'proved',
     };
   }
 
@@ -469,13 +515,9 @@ export class Search {
     for (const g of grouping.ordered()) {
       if (!grouping.groups.has(g.id)) continue;
       const { members } = g;
-      const consumers = this.byRank(grouping.consumers(g.id));
-      if (consumers.length === 0 || consumers.length > 8) continue;
       const forced = this.policy.mustRecompute(members);
-      if (consumers.length < 2 && !forced) continue;
-      if (members.some((m) => grouping.compute(m).monoid || grouping.mustStore(m))) continue;
-      if (!this.policy.mayRecompute(members)) continue;
-      if (consumers.some((c) => !this.policy.allows(members, grouping.group(c).members))) continue;
+      const consumers = this.mayCopy(g.id, forced);
+      if (!consumers) continue;
       const gainPs = this.recomputeGain(g.id, consumers);
       if (gainPs === undefined || (gainPs <= 0 && !forced)) continue;
       this.log.push({
@@ -487,6 +529,31 @@ export class Search {
       for (const c of grouping.duplicate(g.id, consumers)) copies.add(c);
     }
     return [...copies].flatMap((c) => grouping.groups.get(c) ?? []);
+  }
+
+  /** The consumers that a group could be copied into, if it may be. */
+  private mayCopy(id: number, forced: boolean): readonly number[] | undefined {
+    const { grouping } = this;
+    const { members } = grouping.group(id);
+    const consumers = this.byRank(grouping.consumers(id));
+    if (consumers.length === 0 || consumers.length > 8) return undefined;
+    if (consumers.length < 2 && !forced) return undefined;
+    if (members.some((m) => grouping.compute(m).monoid || grouping.mustStore(m))) return undefined;
+    // A slice of a result must be in memory for what reads the whole.
+    if (grouping.joins(members).length > 0) return undefined;
+    if (!this.policy.mayRecompute(members)) return undefined;
+    if (consumers.some((c) => !this.policy.allows(members, grouping.group(c).members)))
+      return undefined;
+    return consumers;
+  }
+
+  /** What copying the group into its consumers would gain; 0 where it can't be copied. */
+  copyingGain(id: number): number {
+    const { members } = this.grouping.group(id);
+    const forced = this.policy.mustRecompute(members);
+    const consumers = this.mayCopy(id, forced);
+    if (!consumers) return 0;
+    return forced ? IMPOSSIBLE_PS : (this.recomputeGain(id, consumers) ?? 0);
   }
 
   /** What copying the group into each of its consumers gains; undefined where one of them can't take it. */
@@ -513,6 +580,7 @@ export class Search {
     for (const c of computes) for (const h of this.grouping.homes[c] ?? []) ids.add(h);
     const [start, ...rest] = [...ids].sort((a, b) => a - b);
     if (start === undefined) return [];
+    for (const c of computes) this.pinned.add(c);
     let first = start;
     let left = rest;
     while (left.length > 0) {

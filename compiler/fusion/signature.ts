@@ -8,12 +8,14 @@
  * Vocabulary
  *  - *signature* of a compute: its dims, monoid, types and body, with the values that it loads
  *    numbered in the order in which they first occur, and the types of those values.
+ *  - *slices*: values that lie in others' buffers; where they lie is part of a group's key.
  *  - *numbering* of a group: its members' values and origins, numbered in the order in which they
  *    first occur; two groups with one key correspond by it, value for value.
  */
 import type { Compute, Program } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
+import { type Slices, sliceText } from '../schedule/slices';
 import { Recall } from './memory';
 
 export interface Signature {
@@ -29,7 +31,7 @@ export interface Signature {
 }
 
 export class Signatures {
-  private readonly numberOf = new Map<ValueId, number>();
+  private readonly numbers = new Map<ValueId, number>();
   private readonly values: ValueId[] = [];
   private readonly originOf = new Map<string, number>();
   private readonly origins: string[] = [];
@@ -48,9 +50,9 @@ export class Signatures {
     readonly program: Program,
     private readonly recall = new Recall(),
   ) {
-    for (const v of program.values.keys()) this.number(v);
+    for (const v of program.values.keys()) this.numberOf(v);
     for (const c of program.computes) {
-      this.number(c.value);
+      this.numberOf(c.value);
       for (const o of c.origin) {
         if (this.originOf.has(o)) continue;
         this.originOf.set(o, this.origins.length);
@@ -64,11 +66,11 @@ export class Signatures {
     this.originPlace = new Int32Array(this.origins.length);
   }
 
-  private number(v: ValueId): number {
-    let n = this.numberOf.get(v);
+  numberOf(v: ValueId): number {
+    let n = this.numbers.get(v);
     if (n === undefined) {
       n = this.values.length;
-      this.numberOf.set(v, n);
+      this.numbers.set(v, n);
       this.values.push(v);
     }
     return n;
@@ -112,8 +114,8 @@ export class Signatures {
     return {
       id: this.recall.numberOf(text),
       text,
-      loads: loads.map((v) => this.number(v)),
-      value: this.number(c.value),
+      loads: loads.map((v) => this.numberOf(v)),
+      value: this.numberOf(c.value),
       origin: c.origin.map((o) => this.originOf.get(o) ?? 0),
     };
   }
@@ -135,9 +137,10 @@ export class Signatures {
    * The key of a group: equal keys mean equal structure. `stored` tells of each member, by place in
    * `members`, whether its value must be stored.
    */
-  key(members: readonly number[], stored: readonly boolean[]): string {
+  key(members: readonly number[], stored: readonly boolean[], slices?: Slices): string {
     for (const m of members) this.of(m);
     this.begin();
+    const met: number[] = [];
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
     this.length = 0;
     let values = 0;
@@ -151,12 +154,14 @@ export class Signatures {
         if (valueStamp[v] !== stamp) {
           valueStamp[v] = stamp;
           valuePlace[v] = values++;
+          met.push(v);
         }
         this.put(valuePlace[v] ?? 0);
       }
       if (valueStamp[s.value] !== stamp) {
         valueStamp[s.value] = stamp;
         valuePlace[s.value] = values++;
+        met.push(s.value);
       }
       this.put((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
       for (const o of s.origin) {
@@ -167,21 +172,47 @@ export class Signatures {
         this.put(originPlace[o] ?? 0);
       }
     }
+    if (slices && slices.size > 0) this.putSlices(met, values, slices);
     return textOf(this.units.subarray(0, this.length));
   }
 
   private put(c: number): void {
-    if (this.length + 3 > this.units.length) {
+    if (c >= 0xffff) {
+      // A unit over the range marks two that follow.
+      this.unit(0xffff);
+      this.unit(c >>> 16);
+    }
+    this.unit(c & 0xffff);
+  }
+
+  private unit(c: number): void {
+    if (this.length === this.units.length) {
       const more = new Uint16Array(2 * this.units.length);
       more.set(this.units);
       this.units = more;
     }
-    if (c >= 0xffff) {
-      // A unit over the range marks two that follow.
-      this.units[this.length++] = 0xffff;
-      this.units[this.length++] = c >>> 16;
+    this.units[this.length++] = c;
+  }
+
+  /** Where values of the group lie in others' buffers; those are met here at the latest, and may be slices in turn. */
+  private putSlices(met: number[], count: number, slices: Slices): void {
+    let values = count;
+    for (let i = 0; i < met.length; i++) {
+      const slice = slices.get(this.valueId(met[i] ?? 0));
+      if (!slice) continue;
+      // No number is written so.
+      this.unit(0xffff);
+      this.unit(0xffff);
+      this.put(i);
+      this.put(this.recall.numberOf(`slice ${sliceText(this.program, slice)}`));
+      const into = this.numberOf(slice.into);
+      if (this.valueStamp[into] !== this.stamp) {
+        this.valueStamp[into] = this.stamp;
+        this.valuePlace[into] = values++;
+        met.push(into);
+      }
+      this.put(this.valuePlace[into] ?? 0);
     }
-    this.units[this.length++] = c & 0xffff;
   }
 
   /** Values of a group in the order of its numbering. */

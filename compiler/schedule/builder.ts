@@ -17,6 +17,7 @@ import { AccumulatingBuilder } from './accumulators';
 import { hasDyn, visitLoads } from './group';
 import type { KExpr, KType, Stmt } from './kernelIr';
 import { castTo, convert, ktype, lit, narrow } from './scalars';
+import { locate, rootOf, type Slices } from './slices';
 
 export type Point = readonly IndexExpr[];
 type Env = ReadonlyMap<string, IndexExpr>;
@@ -33,6 +34,8 @@ export interface BuilderOptions {
   /** Which buffers are bound as vectors of four. */
   readonly vector?: ReadonlySet<ValueId>;
   readonly f16?: boolean;
+  /** Values that lie in others' buffers. */
+  readonly slices?: Slices | undefined;
   /** Code that is only counted: its names mean nothing. */
   readonly draft?: boolean;
   /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors; all of a short one. 0: none, as in drafts. */
@@ -45,13 +48,16 @@ export interface BuilderOptions {
 }
 
 export class Builder extends AccumulatingBuilder {
-  readonly loads = new Set<ValueId>();
-  readonly stores = new Set<ValueId>();
+  /** Values read from memory and stored to it, by the buffer that each is in: mostly its own. */
+  readonly loads = new Map<ValueId, Set<ValueId>>();
+  readonly stores = new Map<ValueId, Set<ValueId>>();
   /** Reductions evaluated inside, by serial loops. */
   readonly serial: Demand[] = [];
   /** Where each load touched memory: for footprints and for choosing vector bindings. */
   readonly accesses: {
     readonly value: ValueId;
+    readonly buffer: ValueId;
+    /** The element's number in the buffer. */
     readonly linear: IndexExpr;
     readonly store: boolean;
     readonly point?: Point;
@@ -276,34 +282,33 @@ export class Builder extends AccumulatingBuilder {
 
   // -- Memory -----------------------------------------------------------------------------------
 
-  linear(value: ValueId, point: Point): IndexExpr {
-    const v = this.program.values.get(value);
-    if (!v) throw new Error(`no value ${value}`);
-    return I.linearise(point, v.shape);
+  /** Where an element is in memory. */
+  private locate(value: ValueId, point: Point): { buffer: ValueId; linear: IndexExpr } {
+    return locate(this.program, this.options.slices, value, point);
   }
 
   private load(value: ValueId, point: Point): KExpr {
     const v = this.program.values.get(value);
     if (!v) throw new Error(`no value ${value}`);
-    this.loads.add(value);
-    const lin = this.linear(value, point);
-    const key = `load ${value} ${lin.key}`;
+    const { buffer, linear: lin } = this.locate(value, point);
+    note(this.loads, buffer, value);
+    const key = `load ${buffer} ${lin.key}`;
     const known = this.recall(key);
     if (known) return known;
-    this.accesses.push({ value, linear: lin, store: false, point, batch: 0 });
+    this.accesses.push({ value, buffer, linear: lin, store: false, point, batch: 0 });
     const storage = storageOf(v.dtype, this.options.f16 ?? false);
     const type: KType = storage === 'f16' ? 'f32' : storage;
     let e: KExpr;
-    if (this.options.vector?.has(value)) {
+    if (this.options.vector?.has(buffer)) {
       const q = I.floorDiv(lin, 4);
       const lane = I.mod(lin, 4);
-      const vecKey = `vec ${value} ${q.key}`;
+      const vecKey = `vec ${buffer} ${q.key}`;
       let vec = this.recall(vecKey);
       const at = this.index(q);
       if (!vec) {
         const name = this.fresh(`${v.name}_4`);
         const depth = this.loadDepth(at.depth);
-        this.emit({ s: 'loadVec', name, type, buffer: value, index: at, linear: lin }, depth);
+        this.emit({ s: 'loadVec', name, type, buffer, index: at, linear: lin }, depth);
         vec = this.ref(name, type, depth);
         this.remember(vecKey, vec);
       }
@@ -319,7 +324,7 @@ export class Builder extends AccumulatingBuilder {
       const at = this.index(lin);
       const name = this.fresh(v.name);
       const depth = this.loadDepth(at.depth);
-      this.emit({ s: 'load', name, type, buffer: value, index: at, linear: lin }, depth);
+      this.emit({ s: 'load', name, type, buffer, index: at, linear: lin }, depth);
       e = this.ref(name, type, depth);
     }
     if (v.dtype === 'bool') {
@@ -357,27 +362,28 @@ export class Builder extends AccumulatingBuilder {
   storeMany(value: ValueId, points: readonly Point[], values: readonly KExpr[]): void {
     const v = this.program.values.get(value);
     if (!v) throw new Error(`no value ${value}`);
-    this.stores.add(value);
+    const buffer = rootOf(this.options.slices, value);
+    note(this.stores, buffer, value);
     const storage = storageOf(v.dtype, this.options.f16 ?? false);
     const type: KType = storage === 'f16' ? 'f32' : storage;
-    const lins = points.map((p) => this.linear(value, p));
+    const lins = points.map((p) => this.locate(value, p).linear);
     const out = values.map((e) => this.toStorage(e, type));
     this.batches++;
     lins.forEach((linear, i) => {
       const point = points[i];
       this.accesses.push({
         value,
+        buffer,
         linear,
         store: true,
         batch: this.batches,
         ...(point ? { point } : {}),
       });
     });
-    if (!this.options.vector?.has(value)) {
+    if (!this.options.vector?.has(buffer)) {
       lins.forEach((linear, i) => {
         const x = out[i];
-        if (x)
-          this.emit({ s: 'store', buffer: value, index: this.index(linear), value: x, linear });
+        if (x) this.emit({ s: 'store', buffer, index: this.index(linear), value: x, linear });
       });
       return;
     }
@@ -398,7 +404,7 @@ export class Builder extends AccumulatingBuilder {
       if (lanes.length !== 4) throw new Error('a vector store with lanes missing');
       this.emit({
         s: 'storeVec',
-        buffer: value,
+        buffer,
         index: this.index(g.q),
         values: lanes,
         linear: g.linear,
@@ -613,6 +619,12 @@ const MOST_UNROLLED = 2048;
 const NO_ENV: Env = new Map();
 /** Expression nodes that a piecewise expression may hold to be computed without a branch. */
 const CHEAP_BRANCHES = 24;
+
+function note(map: Map<ValueId, Set<ValueId>>, buffer: ValueId, value: ValueId): void {
+  const set = map.get(buffer);
+  if (set) set.add(value);
+  else map.set(buffer, new Set([value]));
+}
 
 export function pointKey(value: ValueId, point: Point): string {
   let k = `${value} @`;

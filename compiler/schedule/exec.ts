@@ -7,9 +7,10 @@ import type { BodyId } from '../graph/graph';
 import type { Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
-import type { BufferSpec, DispatchSpec, ExecPlan } from '../result';
+import type { BufferSpec, DispatchSpec, ExecPlan, Share } from '../result';
 import type { KernelIr } from './kernelIr';
 import { type MemoryStep, planMemory } from './memoryPlan';
+import { type Slices, stepsOf } from './slices';
 import { execSteps, type StepUnit } from './steps';
 
 export interface PlannedKernel {
@@ -64,6 +65,11 @@ export function bufferSpec(
 export function makeExecPlan(
   program: Program,
   kernels: readonly PlannedKernel[],
+  sliced: {
+    readonly slices: Slices;
+    /** The program that results are compared with. */
+    readonly verified: Program;
+  },
   dims: ReadonlyMap<string, number>,
   f16: boolean,
 ): ExecPlan {
@@ -87,6 +93,19 @@ export function makeExecPlan(
             : v.role;
     buffers.set(id, bufferSpec(v, dims, f16, role));
   };
+  const bind = (s: string): number | undefined => dims.get(s);
+  const share = (id: ValueId): Share => {
+    const v = program.values.get(id);
+    if (!v) throw new Error(`no value ${id}`);
+    const shape = v.shape.map((d) => I.evaluate(d, bind));
+    return {
+      ...(sliced.verified.values.has(id) ? { value: id } : {}),
+      name: v.name,
+      shape,
+      elements: shape.reduce((a, b) => a * b, 1),
+      steps: stepsOf(program, sliced.slices, id, bind),
+    };
+  };
   const dispatches: DispatchSpec[] = [];
   const units: StepUnit[] = [];
   for (const k of kernels) {
@@ -107,7 +126,15 @@ export function makeExecPlan(
         label: k.label,
         wgsl: emitWgsl(ir),
         entryPoint: 'main',
-        bindings: ir.buffers.map((b) => ({ buffer: b.value, access: b.access })),
+        bindings: ir.buffers.map((b) => ({
+          buffer: b.value,
+          access: b.access,
+          ...(b.slices
+            ? {
+                shares: { reads: b.slices.reads.map(share), writes: b.slices.writes.map(share) },
+              }
+            : {}),
+        })),
         uniforms: ir.symbols.map((s) => dims.get(s) ?? 1),
         workgroups: foldGrid(count),
       });

@@ -213,7 +213,9 @@ export function countFeatures(
 
   // Footprints.
   const points = new Map<ValueId, Point[]>();
+  const stored = new Set<ValueId>();
   for (const a of b.accesses) {
+    if (a.store) stored.add(a.value);
     const list = points.get(a.value);
     if (a.point) {
       if (list) list.push(a.point);
@@ -228,7 +230,7 @@ export function countFeatures(
     if (!v) continue;
     const bytes = footprint(program.dims, v.shape, list) * storageBytes(storageOf(v.dtype, f16));
     bytesOf.set(value, bytes);
-    if (b.stores.has(value)) bytesWritten += bytes;
+    if (stored.has(value)) bytesWritten += bytes;
     else bytesRead += bytes;
   }
 

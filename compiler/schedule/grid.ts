@@ -6,6 +6,7 @@
  * the adapter's limit, so kernels with a last, partly filled row test their number against the end.
  */
 import { storageOf } from '../graph/dtype';
+import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Builder, BuilderOptions } from './builder';
@@ -32,25 +33,29 @@ export function finishKernel(
   workgroups: IndexExpr,
   options: BuilderOptions,
 ): KernelIr {
-  const buffers: KernelBuffer[] = [];
   const f16 = options.f16 ?? false;
-  const add = (value: string, access: 'read' | 'read_write'): void => {
-    const v = b.program.values.get(value);
-    if (!v) throw new Error(`no value ${value}`);
-    buffers.push({
-      value,
+  const buffers = new Map<ValueId, KernelBuffer>();
+  const add = (buffer: ValueId, access: 'read' | 'read_write'): void => {
+    const v = b.program.values.get(buffer);
+    if (!v) throw new Error(`no value ${buffer}`);
+    const reads = [...(b.loads.get(buffer) ?? [])];
+    const writes = [...(b.stores.get(buffer) ?? [])];
+    buffers.set(buffer, {
+      value: buffer,
       storage: storageOf(v.dtype, f16),
       access,
-      vector: options.vector?.has(value) ?? false,
+      vector: options.vector?.has(buffer) ?? false,
+      ...([...reads, ...writes].some((x) => x !== buffer) ? { slices: { reads, writes } } : {}),
     });
   };
-  for (const v of b.loads) if (!b.stores.has(v)) add(v, 'read');
-  for (const v of b.stores) add(v, 'read_write');
+  // A buffer that holds what is read and what is stored is bound once: the two never overlap.
+  for (const v of b.loads.keys()) if (!b.stores.has(v)) add(v, 'read');
+  for (const v of b.stores.keys()) add(v, 'read_write');
   const symbols = new Set(b.symbols);
   for (const s of I.symbolsOf(workgroups)) symbols.add(s);
   return {
     name,
-    buffers,
+    buffers: [...buffers.values()],
     symbols: [...symbols].sort(),
     shared: b.shared,
     workgroup: [workgroup, 1, 1],

@@ -11,12 +11,15 @@ import type { Expr, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Point } from './builder';
+import type { Slices } from './slices';
 
 export interface GroupSpec {
   readonly program: Program;
   /** In topological order. */
   readonly members: readonly Compute[];
   readonly outputs: readonly ValueId[];
+  /** Values that lie in others' buffers. */
+  readonly slices?: Slices;
 }
 
 /** Elements of a shape with symbolic sizes at their profiling values. */

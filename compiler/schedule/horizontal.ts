@@ -13,6 +13,7 @@ import { storageBytes, storageOf } from '../graph/dtype';
 import { Builder } from './builder';
 import type { Features } from './features';
 import { boundElements } from './group';
+import { rootOf, type Slices } from './slices';
 import type { KernelBuffer, KernelIr, KernelPart, KExpr, SharedArray, Stmt } from './kernelIr';
 
 /**
@@ -33,7 +34,7 @@ export function joinKernels(name: string, program: Program, parts: readonly Kern
     for (const b of p.buffers) {
       const old = buffers.get(b.value);
       if (old && old.vector !== b.vector) throw new Error('a buffer bound in two widths');
-      if (!old || b.access === 'read_write') buffers.set(b.value, b);
+      buffers.set(b.value, old ? bothOf(old, b) : b);
     }
     const names = new Map<string, string>();
     const taken = new Set<SharedArray>();
@@ -64,6 +65,24 @@ export function joinKernels(name: string, program: Program, parts: readonly Kern
     workgroup: first.workgroup,
     workgroups,
     body: [...ends.body, { s: 'parts', parts: bodies }],
+  };
+}
+
+/** One binding for what two parts do with a buffer. */
+function bothOf(a: KernelBuffer, b: KernelBuffer): KernelBuffer {
+  const access = a.access === 'read_write' ? a.access : b.access;
+  if (!a.slices && !b.slices) return { ...a, access };
+  const whole = (x: KernelBuffer): NonNullable<KernelBuffer['slices']> =>
+    x.slices ??
+    (x.access === 'read' ? { reads: [x.value], writes: [] } : { reads: [], writes: [x.value] });
+  const [x, y] = [whole(a), whole(b)];
+  return {
+    ...a,
+    access,
+    slices: {
+      reads: [...new Set([...x.reads, ...y.reads])],
+      writes: [...new Set([...x.writes, ...y.writes])],
+    },
   };
 }
 
@@ -140,7 +159,12 @@ function renameShared(body: readonly Stmt[], names: ReadonlyMap<string, string>)
  * them. Threads are those that are busy to the end: a part with few invocations and much to do sets
  * the time, however many the others have.
  */
-export function joinFeatures(program: Program, f16: boolean, parts: readonly Features[]): Features {
+export function joinFeatures(
+  program: Program,
+  slices: Slices | undefined,
+  f16: boolean,
+  parts: readonly Features[],
+): Features {
   const sum = (f: (p: Features) => number): number => parts.reduce((n, p) => n + f(p), 0);
   const most = (f: (p: Features) => number): number => Math.max(...parts.map(f));
   const bytesOf = new Map<ValueId, number>();
@@ -171,7 +195,7 @@ export function joinFeatures(program: Program, f16: boolean, parts: readonly Fea
     bytesRead: all - written,
     bytesWritten: written,
     bytesOf,
-    buffers: bytesOf.size,
+    buffers: new Set([...bytesOf.keys()].map((v) => rootOf(slices, v))).size,
     sharedBytes: most((p) => p.sharedBytes),
     registers: most((p) => p.registers),
     size: sum((p) => p.size + 2),

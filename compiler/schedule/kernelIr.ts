@@ -110,6 +110,8 @@ export interface KernelPart {
 
 export interface KernelBuffer {
   readonly value: ValueId;
+  /** The values in it that the kernel reads and stores, where they aren't the buffer's own value. */
+  readonly slices?: { readonly reads: readonly ValueId[]; readonly writes: readonly ValueId[] };
   readonly storage: Storage;
   readonly access: 'read' | 'read_write';
   /** Bound as array<vec4<…>>. */

@@ -193,7 +193,11 @@ export function buildLoop(
   params: LoopParams,
   options: BuilderOptions,
 ): { ir: KernelIr; builder: Builder } {
-  const b = new Builder(group.program, group.members, { ...options, unroll: params.unroll });
+  const b = new Builder(group.program, group.members, {
+    ...options,
+    slices: group.slices,
+    unroll: params.unroll,
+  });
   const total = I.product(plan.space);
   const { tile } = params;
   const points: Point[] = [];

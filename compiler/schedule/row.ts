@@ -119,6 +119,7 @@ export function buildRow(
 ): { ir: KernelIr; builder: Builder } {
   const b = new Builder(group.program, group.members, {
     ...options,
+    slices: group.slices,
     unroll: options.draft ? 0 : VECTOR,
   });
   return new RowKernel(name, group, placement, params, options, b).build();

@@ -392,7 +392,7 @@ export function priceSchedule(
   const counted = (): Features => {
     switch (schedule.kind) {
       case 'horizontal':
-        return joinFeatures(group.program, options.f16, schedule.parts.map(count));
+        return joinFeatures(group.program, group.slices, options.f16, schedule.parts.map(count));
       case 'split': {
         const [first, second] = schedule.parts;
         return sequenceFeatures(count(first), count(second), schedule.scratch);
@@ -723,9 +723,9 @@ function vectorBuffers(b: Builder, group: GroupSpec): Set<ValueId> {
   const out = new Set<ValueId>();
   const by = new Map<ValueId, { linear: IndexExpr; store: boolean; batch: number }[]>();
   for (const a of b.accesses) {
-    const list = by.get(a.value);
+    const list = by.get(a.buffer);
     if (list) list.push(a);
-    else by.set(a.value, [a]);
+    else by.set(a.buffer, [a]);
   }
   for (const [value, list] of by) {
     const v = group.program.values.get(value);

@@ -19,6 +19,7 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import { bound, boundElements, extents, type GroupSpec } from './group';
 import type { Placement } from './placement';
+import { rootOf } from './slices';
 
 /** A reduction may be evaluated this many times over before it counts as repeated. */
 export const REPEAT_LIMIT = 1.5;
@@ -60,7 +61,9 @@ export class Screen {
 
   /** Buffers that any kernel of the group binds, at least. */
   get buffers(): number {
-    return this.inputs.size + this.group.outputs.length;
+    const { slices, outputs } = this.group;
+    if (!slices) return this.inputs.size + outputs.length;
+    return new Set([...this.inputs, ...outputs].map((v) => rootOf(slices, v))).size;
   }
 
   /**

@@ -127,6 +127,8 @@ export function splitGroups(group: GroupSpec, wanted: number): SplitGroups | und
     const touch = (id: ValueId): void => {
       const v = program.values.get(id);
       if (v) values.set(id, v);
+      const slice = group.slices?.get(id);
+      if (slice) touch(slice.into);
     };
     touch(m.value);
     visitExpr(m.body, (e) => {
@@ -135,17 +137,20 @@ export function splitGroups(group: GroupSpec, wanted: number): SplitGroups | und
   }
   for (const v of scratch) values.set(v.id, v);
   const own: Program = { ...program, values };
+  const slices = group.slices ? { slices: group.slices } : {};
   return {
     parts,
     first: {
       program: own,
       members: [...upstream(before, partials), ...partials],
       outputs: scratch.map((s) => s.id),
+      ...slices,
     },
     second: {
       program: own,
       members: group.members.map((m) => finals.get(m.value) ?? m),
       outputs: group.outputs,
+      ...slices,
     },
     scratch,
   };

@@ -40,6 +40,7 @@ export function buildStream(
 ): { ir: KernelIr; builder: Builder } {
   const b = new Builder(group.program, group.members, {
     ...options,
+    slices: group.slices,
     unroll: options.draft ? 0 : VECTOR,
     eager: true,
   });

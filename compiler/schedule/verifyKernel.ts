@@ -1,8 +1,9 @@
 /**
  * The verifiers of L2 and L3, for tests: what the templates and the planner promise each other.
  */
-import type { CopyStep, DispatchSpec, ExecPlan, ExecStep } from '../result';
+import type { CopyStep, DispatchSpec, ExecPlan, ExecStep, Share } from '../result';
 import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
+import { placesOf } from './shares';
 
 const BUILTINS: ReadonlyMap<string, KType> = new Map([
   ['wg', 'i32'],
@@ -171,32 +172,67 @@ export function verifyKernel(k: KernelIr): string[] {
 }
 
 /**
- * What is wrong with a plan: each buffer must be given, or stored by an earlier dispatch, before it is
- * read; and of buffers that share a place no two may be live at once.
+ * What is wrong with a plan: each element must be given, or stored by an earlier dispatch, before it is
+ * read, and be stored once; and of buffers that share a place no two may be live at once.
  */
 export function verifyExecPlan(plan: ExecPlan): string[] {
   const problems: string[] = [];
-  const ready = new Set<string>();
-  const empty = new Set<string>();
-  for (const b of plan.buffers) {
-    if (b.role === 'input' || b.role === 'param' || b.role === 'const') ready.add(b.id);
-    if (b.elements === 0) empty.add(b.id);
-  }
-  const read = (who: string, buffer: string | undefined): void => {
-    if (buffer !== undefined && !ready.has(buffer) && !empty.has(buffer))
+  const sizes = new Map(plan.buffers.map((b) => [b.id, b.elements]));
+  const given = new Set<string>();
+  for (const b of plan.buffers)
+    if (b.role === 'input' || b.role === 'param' || b.role === 'const') given.add(b.id);
+  // By buffer: the elements that are stored, once some are.
+  const stored = new Map<string, Uint8Array>();
+  const marks = (buffer: string): Uint8Array => {
+    const known = stored.get(buffer) ?? new Uint8Array(sizes.get(buffer) ?? 0);
+    stored.set(buffer, known);
+    return known;
+  };
+  const whole = (buffer: string): Share => ({
+    name: buffer,
+    shape: [],
+    elements: sizes.get(buffer) ?? 0,
+    steps: [],
+  });
+  const any = (buffer: string, shares: readonly Share[], mark: number): boolean => {
+    const seen = marks(buffer);
+    let found = false;
+    for (const r of shares)
+      placesOf(r, (place) => {
+        if (seen[place] !== mark) return;
+        found = true;
+      });
+    return found;
+  };
+  const read = (who: string, buffer: string | undefined, what?: readonly Share[]): void => {
+    if (buffer === undefined || given.has(buffer)) return;
+    if (any(buffer, what ?? [whole(buffer)], 0))
       problems.push(`${who} reads ${buffer} before it is stored`);
   };
+  const ready = (buffer: string): void => {
+    marks(buffer).fill(1);
+  };
   const dispatch = (d: DispatchSpec): void => {
-    for (const b of d.bindings) if (b.access === 'read') read(d.kernel, b.buffer);
+    for (const b of d.bindings)
+      read(d.kernel, b.buffer, b.shares?.reads ?? (b.access === 'read' ? undefined : []));
     for (const b of d.bindings) {
       if (b.access !== 'read_write') continue;
-      if (ready.has(b.buffer)) problems.push(`${b.buffer} is stored twice`);
-      ready.add(b.buffer);
+      const writes = b.shares?.writes ?? [whole(b.buffer)];
+      if (given.has(b.buffer)) problems.push(`${b.buffer} is stored twice`);
+      const seen = marks(b.buffer);
+      for (const r of writes) {
+        if (any(b.buffer, [r], 1)) problems.push(`${b.buffer} is stored twice`);
+        placesOf(r, (place) => {
+          if (place >= seen.length)
+            problems.push(`${d.kernel} stores beyond the end of ${b.buffer}`);
+          else seen[place] = 1;
+        });
+      }
     }
   };
   const copies = (who: string, list: readonly CopyStep[]): void => {
     for (const c of list) read(who, c.from);
-    for (const c of list) ready.add(c.to);
+    for (const c of list) ready(c.to);
   };
   const walk = (steps: readonly ExecStep[]): void => {
     for (const s of steps) {
@@ -220,13 +256,13 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
           copies(s.region, s.start);
           for (const x of s.slices) {
             read(s.region, x.whole);
-            ready.add(x.part);
+            ready(x.part);
           }
-          for (const b of [s.iteration, s.running]) if (b !== undefined) ready.add(b);
+          for (const b of [s.iteration, s.running]) if (b !== undefined) ready(b);
           walk(s.body);
           for (const x of s.rows) {
             read(s.region, x.part);
-            ready.add(x.whole);
+            ready(x.whole);
           }
           read(s.region, s.goesOn);
           copies(s.region, s.next);
@@ -238,7 +274,7 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
   if (plan.steps) walk(plan.steps);
   else plan.dispatches.forEach(dispatch);
   for (const o of plan.outputs)
-    if (!ready.has(o.buffer) && !empty.has(o.buffer))
+    if (!given.has(o.buffer) && any(o.buffer, [whole(o.buffer)], 0))
       problems.push(`the output ${o.name} is never stored`);
   return [...problems, ...sharingProblems(plan)];
 }

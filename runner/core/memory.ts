@@ -11,10 +11,11 @@
  *    elements that no kernel wrote.
  */
 import type { Storage } from '../../compiler/graph/dtype';
-import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
+import type { BufferSpec, DispatchSpec, ExecPlan, Share } from '../../compiler/result';
+import { placesOf } from '../../compiler/schedule/shares';
 import { USAGE, type Device, MAP_READ } from './device';
 import { bytesText, fail, Faulted } from './faults';
-import { viewStorage, type StorageArray } from './storage';
+import { storageArray, viewStorage, type StorageArray } from './storage';
 import type { RunnerFault } from './types';
 
 const STORAGE_USAGE = USAGE.storage | USAGE.copySrc | USAGE.copyDst;
@@ -213,6 +214,33 @@ export function findPoison(data: StorageArray, storage: Storage): number | undef
   }
   const at = new Uint32Array(data.buffer, data.byteOffset, data.length).indexOf(word);
   return at < 0 ? undefined : at;
+}
+
+/** What is stored by itself inside a buffer that holds more, with the kernel that stores it. */
+export function writtenShares(
+  plan: ExecPlan,
+): { readonly buffer: string; readonly share: Share; readonly kernel: string }[] {
+  return plan.dispatches.flatMap((d) =>
+    d.bindings.flatMap(({ buffer, shares }) =>
+      (shares?.writes ?? []).flatMap((share) =>
+        share.steps.length > 0 ? [{ buffer, share, kernel: d.kernel }] : [],
+      ),
+    ),
+  );
+}
+
+/** The elements of a share, out of those of the buffer that it lies in: bit for bit. */
+export function gather(data: StorageArray, share: Share, storage: Storage): StorageArray {
+  const out = storageArray(storage, share.elements);
+  // As numbers, NaNs might lose what tells one from another.
+  const words = (x: StorageArray): Uint16Array | Uint32Array =>
+    x instanceof Uint16Array ? x : new Uint32Array(x.buffer, x.byteOffset, x.length);
+  const from = words(data);
+  const to = words(out);
+  placesOf(share, (place, i) => {
+    to[i] = from[place] ?? 0;
+  });
+  return out;
 }
 
 /** What a buffer stands for: equal slots of two plans are one buffer. */

@@ -15,7 +15,7 @@ import { fail, Faulted, replyOf, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
 import { runSteps, type StepHost } from './control';
 import { measure, type Contestant } from './measure';
-import { BufferPool, checkSizes, writesByDispatch } from './memory';
+import { BufferPool, checkSizes, gather, writesByDispatch, writtenShares } from './memory';
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
 import { toStorage, type StorageArray } from './storage';
@@ -280,6 +280,7 @@ export class Session {
     const { queue } = device.gpu;
     const total = loaded.dispatches.length;
     const writes = writesByDispatch(loaded.plan);
+    const shares = results ? writtenShares(loaded.plan) : [];
     const dispatch = async (i: number): Promise<void> => {
       const d = loaded.dispatches[i];
       if (!d) throw new Error(`there is no dispatch ${i}`);
@@ -304,6 +305,16 @@ export class Session {
         watch.working(kernel, EXPECTED_FIRST_MS);
         const data = await this.pool.read(loaded.buffer(spec.id), spec);
         results?.push({ kernel, spec, data });
+        // Of a buffer that several kernels fill, each one's share is a result of its own.
+        for (const r of shares) {
+          if (r.buffer !== spec.id || r.share.value === undefined) continue;
+          const { value, name, shape, elements } = r.share;
+          results?.push({
+            kernel: r.kernel,
+            spec: { ...spec, id: value, name, shape, elements },
+            data: gather(data, r.share, spec.storage),
+          });
+        }
       }
     };
     const { steps } = loaded.plan;

@@ -90,7 +90,7 @@ describe('docs/verdicts.md', () => {
 
   it('gives no code that it calls reserved', () => {
     const reserved = [...RESERVED.matchAll(/`([A-Z_]+)`/g)].map((m) => m[1] ?? '');
-    const sources = ['search', 'policy', 'plan', 'decisions']
+    const sources = ['search', 'policy', 'plan', 'decisions', 'destination', 'horizontal']
       .map((name) => readFileSync(`compiler/fusion/${name}.ts`, 'utf8'))
       .concat(readFileSync('compiler/schedule/schedule.ts', 'utf8'))
       .join('\n');

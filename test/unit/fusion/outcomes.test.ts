@@ -230,6 +230,43 @@ output y`,
     kernels: 1,
   },
   {
+    // Each branch stores its channels of the result: no kernel copies.
+    name: 'a module of three branches, concatenated and read twice',
+    source: `input x: f32[1, 64, 28, 28]
+param w1: f32[32, 64, 1, 1]
+param w3: f32[48, 64, 3, 3]
+param w5: f32[16, 64, 5, 5]
+param v: f32[64, 96, 3, 3]
+y = cat([relu(conv2d(x, w1)), relu(conv2d(x, w3, padding=1)), relu(conv2d(x, w5, padding=2))], axis=1)
+p = conv2d(y, v, padding=1)
+q = max_pool2d(y, 2)
+output p, q`,
+    kernels: 5,
+    pattern: 'epilogue',
+    // x and a weight in each branch, and 96 channels out; those in by each reader, and their results.
+    elements:
+      3 * 64 * 784 +
+      64 * (32 + 9 * 48 + 25 * 16) +
+      96 * 784 +
+      (96 + 64) * 784 +
+      9 * 96 * 64 +
+      96 * (784 + 196),
+  },
+  {
+    // One buffer holds all that is concatenated: x is copied into it, each convolution adds its share.
+    name: 'growing concatenations',
+    source: `input x: f32[1, 64, 28, 28]
+param w1: f32[32, 64, 3, 3]
+param w2: f32[32, 96, 3, 3]
+param w3: f32[32, 128, 3, 3]
+a = cat([x, relu(conv2d(x, w1, padding=1))], axis=1)
+b = cat([a, relu(conv2d(a, w2, padding=1))], axis=1)
+c = cat([b, relu(conv2d(b, w3, padding=1))], axis=1)
+output c`,
+    kernels: 4,
+    elements: 2 * 64 * 784 + (64 + 96 + 128) * 784 + 9 * 32 * (64 + 96 + 128) + 3 * 32 * 784,
+  },
+  {
     // Three buffers each, of the eight that the adapter allows: two to a grid.
     name: 'updates of twenty parameters of different sizes',
     source: [
