@@ -99,6 +99,8 @@ export interface KernelView {
   readonly schedule: Readonly<Record<string, number | string>>;
   /** The tuning record that its parameters are from. */
   readonly tuned?: TunedKernel;
+  /** 32-bit values that an invocation has live at once, at most, by the model. */
+  readonly registers: number;
   /** What the estimate was made from besides bytes: with it a kernel can be priced for another device. */
   readonly counts?: KernelCounts;
 }
@@ -113,6 +115,8 @@ export interface KernelCounts {
   readonly dispatches: number;
   /** Bytes that a GPU's memory moves besides those used. */
   readonly wastedBytes: number;
+  /** Of the kernel and of its loops, where many: values live at once, and how often that is entered. */
+  readonly pressure: readonly { readonly registers: number; readonly times: number }[];
 }
 
 export interface PlanView {
@@ -215,6 +219,8 @@ export interface DeviceProfile {
   /** What an access to workgroup memory and a barrier cost an invocation, in units of one add. */
   readonly sharedAccessWork: number;
   readonly barrierWork: number;
+  /** 32-bit values that an invocation can have live before the compiler of the driver spills them to memory. */
+  readonly registers: number;
   /** Cache that a working set may stay in between kernels, bytes. */
   readonly cacheBytes: number;
   /** Turns of a long sum that are written out together: 4, or 1 where the compiler can't keep so much in registers. */

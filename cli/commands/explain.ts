@@ -157,6 +157,7 @@ function kernelJson(k: KernelView): unknown {
     grid: k.grid,
     schedule: k.schedule,
     ...(k.tuned ? { tuned: k.tuned } : {}),
+    registers: k.registers,
     notes: k.notes,
   };
 }

@@ -115,6 +115,7 @@ function codeOf(
   label: string;
   nodes: readonly string[];
   tuned?: TunedKernel;
+  registers: number;
   code: readonly string[];
 }[] {
   return c.result[plan].kernels.map((k) => ({
@@ -123,6 +124,7 @@ function codeOf(
     label: k.label,
     nodes: k.nodes,
     ...(k.tuned ? { tuned: k.tuned } : {}),
+    registers: k.registers,
     code: c.kernelCode(k.id) ?? [],
   }));
 }

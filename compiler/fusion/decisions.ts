@@ -9,7 +9,7 @@ import { boundElements, visitLoads } from '../schedule/group';
 import type { Lowered } from '../ops/lower';
 import type { Plan, PlanKernel } from './plan';
 import type { Search } from './search';
-import type { Verdict } from './verdicts';
+import { usText, type Verdict } from './verdicts';
 
 export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Plan): Decision[] {
   const judge = new EdgeJudge(graph, lowered, search, plan);
@@ -194,7 +194,7 @@ function why(search: Search, a: number, b: number): readonly Verdict[] {
       quantity: t.gainPs / 1e6,
       unit: 'µs saved',
       limitSource: 'search',
-      message: `one kernel would save ${(t.gainPs / 1e6).toFixed(1)} µs by the model, but other fusions that exclude it save more`,
+      message: `one kernel would save ${usText(t.gainPs / 1e6)} by the model, but other fusions that exclude it save more`,
       counterfactual: 'a fuse line in the file would force it',
       confidence: 'modelled',
     },

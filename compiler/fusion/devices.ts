@@ -2,7 +2,8 @@
  * Shipped device profiles: round figures for kinds of adapters, used until one has been measured.
  *
  * Rates are what well-written kernels reach, not data-sheet peaks. Limits are WebGPU's defaults; the
- * runner replaces them by the queried ones.
+ * runner replaces them by the queried ones. No adapter tells of its registers: cards of the two large
+ * vendors have 255 and 256 an invocation, integrated GPUs down to half of that.
  */
 import type { AdapterLimits, DeviceProfile } from '../result';
 
@@ -31,6 +32,7 @@ export const DEFAULT_DEVICE: DeviceProfile = {
   saturatingThreads: 8_192,
   sharedAccessWork: 2,
   barrierWork: 40,
+  registers: 128,
   cacheBytes: 4 * MIB,
   unroll: 4,
   limits: DEFAULT_LIMITS,
@@ -48,6 +50,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     saturatingThreads: 65_536,
     sharedAccessWork: 2,
     barrierWork: 40,
+    registers: 255,
     cacheBytes: 32 * MIB,
     unroll: 4,
     limits: DEFAULT_LIMITS,
@@ -62,6 +65,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     saturatingThreads: 270_000,
     sharedAccessWork: 2,
     barrierWork: 40,
+    registers: 255,
     cacheBytes: 50 * MIB,
     unroll: 4,
     limits: DEFAULT_LIMITS,
@@ -76,6 +80,8 @@ export const DEVICES: readonly DeviceProfile[] = [
     saturatingThreads: 8,
     sharedAccessWork: 12,
     barrierWork: 1_000,
+    // The stack is in the nearest cache: what doesn't fit in registers costs next to nothing.
+    registers: 4096,
     cacheBytes: MIB,
     unroll: 4,
     limits: {
@@ -96,6 +102,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     saturatingThreads: 8,
     sharedAccessWork: 12,
     barrierWork: 1_000,
+    registers: 4096,
     cacheBytes: MIB,
     // A tile's accumulators fill its vector registers: a longer body spills them, and takes 1.7 times as long.
     unroll: 1,

@@ -23,6 +23,7 @@ import {
   type Schedule,
   type SchedulePart,
   type Scheduled,
+  spillVerdict,
 } from '../schedule/schedule';
 import { streamWorkgroups } from '../schedule/streamLayout';
 import type { KernelTuning, TunedKernel } from '../tuning';
@@ -33,7 +34,7 @@ import { specOf } from './memo';
 import { type Applied, applySchedules, applyTuning } from './overrides';
 import type { Search } from './search';
 import type { Signatures } from './signature';
-import type { Pattern, Verdict } from './verdicts';
+import { type Pattern, usText, type Verdict } from './verdicts';
 
 export interface PlanKernel {
   readonly id: string;
@@ -583,7 +584,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       limit: 10,
       unit: '% saved',
       limitSource: 'cost model',
-      message: `arithmetic takes ${time.computeUs.toFixed(1)} µs and memory ${time.memoryUs.toFixed(1)} µs: the kernel is bound by arithmetic, so fusing saves only ${gain.toFixed(1)} % of ${aloneUs.toFixed(1)} µs`,
+      message: `arithmetic takes ${usText(time.computeUs)} and memory ${usText(time.memoryUs)}: the kernel is bound by arithmetic, so fusing saves only ${gain.toFixed(1)} % of ${usText(aloneUs)}`,
       counterfactual:
         'would gain more if the product were smaller against the tensors that it reads and writes',
       confidence: 'modelled',
@@ -605,6 +606,13 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       confidence: 'modelled',
     });
   }
+  const spill = spillVerdict(
+    f,
+    device,
+    nodes,
+    `would be faster if at most ${device.registers} values were live at once: materialize one that several ops read`,
+  );
+  if (spill && fused) notes.push(spill.verdict);
   return {
     id: k.id,
     hash: k.facts.hash,
@@ -630,6 +638,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     grid: foldGrid(gridOf(program, schedule)),
     schedule: params,
     ...(k.tuned ? { tuned: k.tuned } : {}),
+    registers: f.registers,
     counts: {
       work: f.work,
       sharedAccesses: f.sharedAccesses,
@@ -638,6 +647,7 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       workgroups: f.workgroups,
       dispatches: f.dispatches,
       wastedBytes: Math.round(f.wastedBytes),
+      pressure: f.pressure,
     },
   };
 }

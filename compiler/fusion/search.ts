@@ -21,7 +21,12 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { type GroupSpec, visitLoads } from '../schedule/group';
-import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
+import {
+  type Schedule,
+  type Scheduled,
+  type ScheduleResult,
+  spillVerdict,
+} from '../schedule/schedule';
 import { assembleJoined } from './destination';
 import { type Group, type Grouping, union } from './grouping';
 import { Heap } from './heap';
@@ -29,7 +34,7 @@ import type { Joined } from './joined';
 import { type Answer, ScheduleMemo } from './memo';
 import type { Recall } from './memory';
 import type { Policy } from './policy';
-import type { Verdict } from './verdicts';
+import { usText, type Verdict } from './verdicts';
 
 export type MoveKind =
   'vertical' | 'sibling' | 'recompute' | 'required' | 'destination' | 'horizontal';
@@ -430,7 +435,7 @@ export class Search {
     return {
       ok: true,
       gainPs,
-      verdicts: [this.slower(ca.value, cb.value, merged.value, this.nodes([...x, ...y]))],
+      verdicts: this.slower(ca.value, cb.value, merged.value, this.nodes([...x, ...y])),
     };
   }
 
@@ -447,8 +452,27 @@ export class Search {
     };
   }
 
-  private slower(a: Scheduled, b: Scheduled, m: Scheduled, nodes: readonly string[]): Verdict {
-    const us = (ps: number): string => `${(ps / 1e6).toFixed(1)} µs`;
+  /** Why one kernel is estimated to be no faster than two: spilled registers, and what else there is. */
+  private slower(a: Scheduled, b: Scheduled, m: Scheduled, nodes: readonly string[]): Verdict[] {
+    const { device } = this.options;
+    const spill = spillVerdict(
+      m.features,
+      device,
+      nodes,
+      `would pay if at most ${device.registers} values were live at once`,
+    );
+    if (!spill) return [this.slowerAnyway(a, b, m, nodes)];
+    const decides = m.cost - Math.round(spill.us * 1e6) < a.cost + b.cost;
+    return decides ? [spill.verdict] : [this.slowerAnyway(a, b, m, nodes), spill.verdict];
+  }
+
+  private slowerAnyway(
+    a: Scheduled,
+    b: Scheduled,
+    m: Scheduled,
+    nodes: readonly string[],
+  ): Verdict {
+    const us = (ps: number): string => usText(ps / 1e6);
     const work = m.features.work / Math.max(1, a.features.work + b.features.work);
     const apart = us(a.cost + b.cost);
     if (work > 1.2) {

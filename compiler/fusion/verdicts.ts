@@ -75,3 +75,11 @@ export type Pattern =
   | 'view'
   | 'single'
   | 'opaque';
+
+/** A time as verdicts show it. */
+export function usText(us: number): string {
+  const abs = Math.abs(us);
+  if (abs >= 1e6) return `${(us / 1e6).toFixed(2)} s`;
+  if (abs >= 1e3) return `${(us / 1e3).toFixed(2)} ms`;
+  return `${us.toFixed(1)} µs`;
+}

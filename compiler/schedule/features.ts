@@ -13,7 +13,9 @@ import type { Builder, Point } from './builder';
 import { wasteOf } from './coalescing';
 import { bound, type GroupSpec } from './group';
 import type { KernelIr, KExpr, Stmt } from './kernelIr';
+import { type Pressure, pressures } from './liveness';
 import { REPEAT_LIMIT } from './screen';
+import type { ContractionTile } from './tiles';
 
 export interface Features {
   /** Arithmetic on floats (a multiply-add is two), once per execution. */
@@ -31,8 +33,10 @@ export interface Features {
   readonly bytesOf: ReadonlyMap<ValueId, number>;
   readonly buffers: number;
   readonly sharedBytes: number;
-  /** Values live at once in an invocation, at most: 32-bit registers. */
+  /** Values live at once in an invocation, at most: 32-bit registers. See liveness.ts. */
   readonly registers: number;
+  /** The kernel and its loops as far as they have many. */
+  readonly pressure: readonly Pressure[];
   /** Statements: a measure of code size. */
   readonly size: number;
   /** Reductions evaluated more often than they have elements: value and factor. */
@@ -71,18 +75,26 @@ export function unaryWeight(fn: string): number {
 
 const LOAD_WEIGHT = 3;
 
-/**
- * `reuse`: how many products each load inside a loop serves, when the code will be tiled in registers.
- * `padding`: how many evaluations there are for each element because tiles are not all full.
- */
+/** Below this no adapter spills: nothing is kept of a loop that needs fewer. */
+const FEW_REGISTERS = 32;
+
+/** What of the final code the draft that is counted doesn't show. */
+export interface Tiling {
+  /** What the code will be tiled with: its loads serve several products. */
+  readonly tile?: ContractionTile;
+  /** How many evaluations there are for each element because tiles are not all full. */
+  readonly padding?: number;
+}
+
 export function countFeatures(
   group: GroupSpec,
   ir: KernelIr,
   b: Builder,
   f16: boolean,
-  { reuse = 1, padding = 1 }: { readonly reuse?: number; readonly padding?: number } = {},
+  { tile, padding = 1 }: Tiling = {},
 ): Features {
   const { program } = group;
+  const reuse = tile?.reuse ?? 1;
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
   const workgroups = at(ir.workgroups);
@@ -93,30 +105,24 @@ export function countFeatures(
     shared: 0,
     barriers: 0,
     size: 0,
-    live: 0,
-    most: 0,
   };
   const loadWeight = (times: number): number =>
     times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT;
   const stmts = (list: readonly Stmt[], times: number): void => {
-    const before = c.live;
     for (const s of list) {
       c.size++;
       switch (s.s) {
         case 'let':
           expr(s.expr, times);
-          c.live++;
           break;
         case 'load':
         case 'loadVec': {
           c.work += times * loadWeight(times);
-          c.live += s.s === 'loadVec' ? 4 : 1;
           expr(s.index, times / (times > threads ? reuse : 1));
           break;
         }
         case 'var':
           expr(s.init, times);
-          c.live++;
           break;
         case 'set':
           expr(s.expr, times);
@@ -151,9 +157,7 @@ export function countFeatures(
         case 'comment':
           break;
       }
-      c.most = Math.max(c.most, c.live);
     }
-    c.live = before;
   };
   const expr = (e: KExpr, times: number): void => {
     switch (e.k) {
@@ -257,6 +261,7 @@ export function countFeatures(
     const factor = n / padding / (Math.ceil(elements / invocations) * invocations);
     if (factor > REPEAT_LIMIT) repeated.push({ value, factor: n / padding / elements });
   }
+  const pressure = pressures(ir.body, threads, at, tile?.products).map((p) => tiled(p, tile));
   return {
     flops: c.flops,
     work: c.work,
@@ -270,10 +275,21 @@ export function countFeatures(
     bytesOf,
     buffers: ir.buffers.length,
     sharedBytes: ir.shared.reduce((s, a) => s + 4 * a.length, 0),
-    registers: c.most,
+    registers: pressure[0]?.registers ?? 0,
+    pressure: pressure.filter((p) => p.registers > FEW_REGISTERS),
     size: c.size,
     repeated,
     wastedBytes,
+  };
+}
+
+/** In a tiled kernel each invocation has the operands of its tile, and there are fewer. */
+function tiled(p: Pressure, tile: ContractionTile | undefined): Pressure {
+  if (!tile) return p;
+  return {
+    // Untiled there were two.
+    registers: p.registers + tile.operands - 2,
+    times: p.times / tile.products,
   };
 }
 

@@ -198,6 +198,7 @@ export function joinFeatures(
     buffers: new Set([...bytesOf.keys()].map((v) => rootOf(slices, v))).size,
     sharedBytes: most((p) => p.sharedBytes),
     registers: most((p) => p.registers),
+    pressure: parts.flatMap((p) => p.pressure),
     size: sum((p) => p.size + 2),
     repeated: [],
     wastedBytes: sum((p) => p.wastedBytes),

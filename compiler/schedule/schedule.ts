@@ -6,14 +6,14 @@
  * template must respect (the adapter's limits) is checked on the built kernel, so that what legality
  * says is what the code generator does.
  */
-import type { Verdict } from '../fusion/verdicts';
+import { usText, type Verdict } from '../fusion/verdicts';
 import type { Compute, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import type { Builder, BuilderOptions } from './builder';
-import { countFeatures, type Features } from './features';
+import { countFeatures, type Features, type Tiling } from './features';
 import { bound, boundElements, extents, type GroupSpec, visitLoads } from './group';
 import { joinFeatures, joinKernels } from './horizontal';
 import type { KernelIr } from './kernelIr';
@@ -25,7 +25,7 @@ import { rowPasses } from './rowPass';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
-import { contractionTile, linearTile } from './tiles';
+import { type ContractionTile, contractionTile, linearTile } from './tiles';
 
 export type Schedule =
   | {
@@ -62,6 +62,42 @@ export type ScheduleResult =
   | { readonly ok: true; readonly value: Scheduled }
   | { readonly ok: false; readonly verdicts: readonly Verdict[] };
 
+/** Values that don't fit in registers and are written and read again instead, once per execution. */
+function spilled(f: Pick<Features, 'pressure'>, d: DeviceProfile): number {
+  return f.pressure.reduce((n, p) => n + Math.max(0, p.registers - d.registers) * p.times, 0);
+}
+
+/** What its spilled values add to a kernel's time, as a verdict; undefined where all fit in registers. */
+export function spillVerdict(
+  f: Features,
+  d: DeviceProfile,
+  nodes: readonly string[],
+  counterfactual: string,
+): { readonly verdict: Verdict; readonly us: number } | undefined {
+  if (spilled(f, d) === 0) return undefined;
+  const us = kernelTimeUs(f, d).us - kernelTimeUs({ ...f, pressure: [] }, d).us;
+  return {
+    us,
+    verdict: {
+      code: 'SPILL_RISK',
+      nodes,
+      quantity: f.registers,
+      limit: d.registers,
+      unit: 'registers',
+      limitSource: `device profile: ${d.name}, registers`,
+      message: `an invocation of one kernel would have ${f.registers} values live at once, and ${d.registers} fit in registers: writing the others to memory and reading them again is estimated at ${usText(us)}`,
+      counterfactual,
+      confidence: 'modelled',
+    },
+  };
+}
+
+/**
+ * Bytes of main memory's traffic that a spilled value stands for: four written and four read, in a
+ * cache that is about four times as fast.
+ */
+const SPILL_BYTES = 2;
+
 export function kernelTimeUs(
   f: Features,
   d: DeviceProfile,
@@ -71,8 +107,12 @@ export function kernelTimeUs(
   const use = Math.min(1, Math.max(abreast, 1) / d.saturatingThreads);
   // A quarter of a GPU's invocations keep its memory busy; a CPU's cores each have their share.
   const reach = d.software ? use : Math.min(1, 4 * use);
-  // A CPU’s gathers cost the same everywhere.
-  const bytes = f.bytesRead + f.bytesWritten + (d.software ? 0 : WASTE * f.wastedBytes);
+  const bytes =
+    f.bytesRead +
+    f.bytesWritten +
+    SPILL_BYTES * spilled(f, d) +
+    // A CPU’s gathers cost the same everywhere.
+    (d.software ? 0 : WASTE * f.wastedBytes);
   const memoryUs = bytes / (d.bytesPerUs * Math.max(reach, 1e-3));
   const work = f.work + f.sharedAccesses * d.sharedAccessWork + f.barriers * d.barrierWork;
   const computeUs = work / (d.flopsPerUs * Math.max(use, 1e-4));
@@ -129,7 +169,7 @@ function blocking(
   group: GroupSpec,
   plan: LoopPlan,
   device: DeviceProfile,
-): { sizes: number[]; row: number; column: number; reuse: number } | undefined {
+): { sizes: number[]; row: number; column: number; tile: ContractionTile } | undefined {
   const main = group.members.find((m) => contractionDims(m) !== undefined);
   if (!main) return undefined;
   const dims = contractionDims(main);
@@ -156,7 +196,7 @@ function blocking(
   );
   sizes[row] = tile.row;
   sizes[column] = tile.column;
-  return { sizes, row, column, reuse: tile.reuse };
+  return { sizes, row, column, tile };
 }
 
 /** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
@@ -211,12 +251,7 @@ export function scheduleGroup(
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
   const builder: BuilderOptions = { f16: options.f16, draft: true };
-  const consider = (
-    schedule: Schedule,
-    ir: KernelIr,
-    b: Builder,
-    tiling: { reuse?: number; padding?: number } = {},
-  ): void => {
+  const consider = (schedule: Schedule, ir: KernelIr, b: Builder, tiling: Tiling = {}): void => {
     const features = countFeatures(group, ir, b, options.f16, tiling);
     const bad = [
       ...repeatVerdicts(group, features, nodes),
@@ -264,7 +299,7 @@ export function scheduleGroup(
         unroll: options.device.unroll,
       },
     };
-    consider(schedule, built.ir, built.builder, { reuse: tile?.reuse ?? 1 });
+    consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
   }
   if (
     reductions.length > 0 &&

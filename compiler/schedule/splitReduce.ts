@@ -265,6 +265,7 @@ export function sequenceFeatures(
     buffers: Math.max(first.buffers, second.buffers),
     sharedBytes: Math.max(first.sharedBytes, second.sharedBytes),
     registers: Math.max(first.registers, second.registers),
+    pressure: [...first.pressure, ...second.pressure],
     size: first.size + second.size,
     repeated: [...first.repeated, ...second.repeated],
   };

@@ -14,7 +14,12 @@ export interface ContractionTile {
   readonly column: number;
   /** Products that each load serves, at the least favourable: what the price goes by. */
   readonly reuse: number;
+  readonly products: number;
+  /** Values that it reads for four turns of the sum. */
+  readonly operands: number;
 }
+
+const operandsOf = (row: number, column: number): number => 4 * row + column;
 
 /** The largest tile along a dim. */
 const MOST = 8;
@@ -46,14 +51,14 @@ export function contractionTile(
   device: DeviceProfile,
 ): ContractionTile {
   const generous = device.software && device.unroll > 1 && results * depth >= WORTH_COMPILING;
-  const registers = generous ? 2 * REGISTERS : REGISTERS;
+  const registers = generous ? 2 * REGISTERS : Math.min(REGISTERS, device.registers);
   const most = generous ? 2 * MOST : MOST;
-  let best: ContractionTile = { row: 1, column: 1, reuse: 1 };
+  let best: ContractionTile = { row: 1, column: 1, reuse: 1, products: 1, operands: 2 };
   let least = Infinity;
   for (const row of sizes(rows, most)) {
     for (const column of sizes(columns, most)) {
       const products = row * column;
-      if (products > MOST * most || products + 4 * row + column > registers) continue;
+      if (products > MOST * most || products + operandsOf(row, column) > registers) continue;
       const vectors = column % 4 === 0 && columns % 4 === 0;
       const loads = row + (vectors ? (column / 4) * VECTOR_LOAD : column);
       const waste =
@@ -64,7 +69,13 @@ export function contractionTile(
       const time = ((1 + (LOAD * loads) / products) * waste) / use;
       if (time < least) {
         least = time;
-        best = { row, column, reuse: Math.max(1, products / (row + column)) };
+        best = {
+          row,
+          column,
+          reuse: Math.max(1, products / (row + column)),
+          products,
+          operands: operandsOf(row, column),
+        };
       }
     }
   }

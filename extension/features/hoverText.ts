@@ -114,6 +114,7 @@ function kernelParagraph(kernel: KernelView, context: HoverContext): string {
       `reads ${formatBytes(kernel.bytesRead)}`,
       `writes ${formatBytes(kernel.bytesWritten)}`,
       `bound by ${boundText(kernel)}`,
+      count(kernel.registers, 'register'),
       ...(savings === undefined ? [] : [savings]),
     ].join(' · '),
   ];

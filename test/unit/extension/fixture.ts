@@ -20,6 +20,7 @@ const device: DeviceProfile = {
   saturatingThreads: 8192,
   sharedAccessWork: 2,
   barrierWork: 40,
+  registers: 128,
   cacheBytes: 0,
   unroll: 4,
   limits: {
@@ -99,6 +100,7 @@ export function kernel(
     workgroup: [64, 1, 1],
     grid: [1, 1, 1],
     schedule: {},
+    registers: 12,
     ...more,
   };
 }

@@ -22,6 +22,8 @@ describe('register tiles', () => {
         row: 8,
         column: 8,
         reuse: 4,
+        products: 64,
+        operands: 40,
       });
     const long = contractionTile(4096, 4096, 4096 * 4096, 4096, device('software'));
     assert.equal(long.row * long.column, 128);

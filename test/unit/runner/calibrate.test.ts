@@ -175,6 +175,7 @@ describe('calibration', () => {
         workgroups: threads / 64,
         dispatches: 1,
         wastedBytes: 0,
+        pressure: [],
       },
     }));
     const measurements = (disturb: (i: number) => number): Measurements => ({

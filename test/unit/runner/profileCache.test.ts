@@ -23,6 +23,7 @@ const PROFILE: DeviceProfile = {
   source: 'measured',
   launchUs: 4.25,
   barrierWork: 0.25,
+  registers: 128,
 };
 
 describe('measured profiles', () => {
@@ -95,8 +96,8 @@ describe('measured profiles', () => {
       [good.slice(0, good.length / 2), /no JSON/],
       ['[]', /no measured device profile/],
       ['{"schema":"other"}', /no measured device profile/],
-      [good.replace('"version": 2', '"version": 0'), /of version 0/],
-      [good.replace('"version": 2', '"version": [2]'), /of version \[2\]/],
+      [good.replace('"version": 3', '"version": 0'), /of version 0/],
+      [good.replace('"version": 3', '"version": [2]'), /of version \[2\]/],
       [good.replace('"acme"', '7'), /which adapter/],
       [good.replace('"launchUs": 4.25', '"launchUs": -1'), /field launchUs/],
       [good.replace('"launchUs": 4.25', '"launchUs": "4"'), /field launchUs/],

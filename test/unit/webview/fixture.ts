@@ -26,6 +26,7 @@ export const device: DeviceProfile = {
   saturatingThreads: 43_008,
   sharedAccessWork: 2,
   barrierWork: 40,
+  registers: 128,
   cacheBytes: 3 * 1024 * 1024,
   unroll: 4,
   limits: {
@@ -189,6 +190,7 @@ export class FixtureBuilder {
       notes: [],
       workgroup: [64, 1, 1],
       grid: [1024, 1, 1],
+      registers: 12,
       schedule: { vector: 4, workgroup: 64 },
       ...more,
     };

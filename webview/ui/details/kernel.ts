@@ -97,6 +97,7 @@ export function kernelDetails(context: DetailsContext, kernel: KernelView): HTML
               )}: ${formatFactor(kernel.tuned.defaultUs / kernel.tuned.medianUs)} on ${kernel.tuned.adapter}`
           : '',
       ],
+      ['Registers', `${kernel.registers} of 32 bits an invocation`],
     ]),
     kernel.notes.length > 0 ? section('Notes', ...kernel.notes.map(verdictCard)) : undefined,
     section(
