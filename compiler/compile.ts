@@ -8,6 +8,7 @@ import { type Diagnostic, error, info } from './diagnostics';
 import { DEFAULT_DEVICE } from './fusion/devices';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
+import { weighOverrides } from './fusion/weighed';
 import { nearTies } from './fusion/nearTies';
 import { planPart } from './fusion/part';
 import {
@@ -82,6 +83,9 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const recall = options.memory?.recall(contextOf(device, program));
   const plans = timed('fuse', () => makePlans(graph, lowered, scheduling, options.tuning, recall));
   diagnostics.push(...plans.diagnostics);
+  const overrides = timed('weigh', () =>
+    weighOverrides(graph, lowered, plans, options.tuning, recall),
+  );
   const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
   if (recall) options.memory?.keep(recall);
 
@@ -136,6 +140,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     decisions,
     ...(graph.regions ? { regions: regionViews(graph, program, before, after) } : {}),
     expectations: expectations.views,
+    overrides,
     runnable: runnable(graph, lowered, plans.fused, diagnostics, f16),
     device,
     tunedPlans: plans.tuned,

@@ -175,6 +175,18 @@ export interface RegionView {
   }[];
 }
 
+/** A directive that asks something of the plan, weighed against the compiler's own choice. */
+export interface OverrideView {
+  readonly kind: 'fuse' | 'nofuse' | 'materialize' | 'recompute' | 'schedule';
+  readonly text: string;
+  /** Absent where it stands in a side file. */
+  readonly range?: SourceRange;
+  /** Of the whole plan, with this line and all others. */
+  readonly estimatedUs: number;
+  /** Of the plan made without this line and with all others; absent where the graph is too large to weigh so many lines. */
+  readonly withoutUs?: number;
+}
+
 export interface CompileResult {
   readonly file: string;
   readonly format: 'fuse' | 'onnx';
@@ -194,6 +206,7 @@ export interface CompileResult {
   /** Branches and loops that stay; absent where there are none. */
   readonly regions?: readonly RegionView[];
   readonly expectations: readonly ExpectationView[];
+  readonly overrides: readonly OverrideView[];
   /** Whether the kernels can be run, and if not, why. */
   readonly runnable: { readonly ok: true } | { readonly ok: false; readonly reason: string };
   readonly device: DeviceProfile;

@@ -110,6 +110,7 @@ export function explainJson(result: CompileResult): Record<string, unknown> {
     })),
     ...(result.regions ? { regions: result.regions } : {}),
     expectations: result.expectations,
+    overrides: result.overrides,
     ...(result.tunedPlans.length > 0 ? { tunedPlans: result.tunedPlans } : {}),
     nodes: result.graph.nodes,
     tensors: result.graph.tensors,

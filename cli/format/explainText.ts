@@ -2,7 +2,12 @@
  * The text of `explain`: summary, kernels, edges that weren't fused with their reasons, problems.
  */
 import type { FusionStep } from '../../compiler';
-import { type CompileResult, type Decision, opsOneByOne } from '../../compiler/result';
+import {
+  type CompileResult,
+  type Decision,
+  opsOneByOne,
+  type OverrideView,
+} from '../../compiler/result';
 import { diagnosticText } from '../commands/command';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
@@ -25,6 +30,11 @@ export function explainText(
     steps(r, options.steps, paint),
     decisions(r, options),
   ];
+  if (r.overrides.length > 0)
+    blocks.push([
+      paint('bold', 'Overrides'),
+      ...r.overrides.map((o) => `  ${plain(o.text)}  ${paint('dim', overrideText(o))}`),
+    ]);
   if (r.expectations.length > 0)
     blocks.push([
       paint('bold', 'Expectations'),
@@ -43,6 +53,16 @@ export function explainText(
     .filter((b) => b.length > 0)
     .map((b) => b.join('\n'))
     .join('\n\n');
+}
+
+/** What a line costs or gains, against the plan without it. */
+function overrideText({ estimatedUs, withoutUs }: OverrideView): string {
+  if (withoutUs === undefined)
+    return `${timeText(estimatedUs)}; not weighed, the graph is too large`;
+  const saved = withoutUs - estimatedUs;
+  const against = `${timeText(estimatedUs)} with it, ${timeText(withoutUs)} without`;
+  if (Math.abs(saved) < 0.005 * withoutUs) return `makes no difference: ${against}`;
+  return `${saved > 0 ? 'saves' : 'costs'} ${timeText(Math.abs(saved))}: ${against}`;
 }
 
 function summary(r: CompileResult, paint: Paint): string[] {

@@ -2,7 +2,13 @@
  * What there is to say about one op, one edge or one kernel, in short words. Lenses, hovers and the
  * tree put these together; none of them words a fact of its own.
  */
-import type { CompileResult, Decision, KernelView, NodeView } from '../../compiler/result';
+import type {
+  CompileResult,
+  Decision,
+  KernelView,
+  NodeView,
+  OverrideView,
+} from '../../compiler/result';
 import { HARD_CODES, USER_CODES, type Verdict } from '../../compiler/fusion/verdicts';
 import { settingsText } from '../../compiler/schedule/parameters';
 import type { AdapterInfo, KernelTime, ProfileResult } from '../../runner/core/types';
@@ -157,4 +163,13 @@ export function rejectionText(
 /** Whole while that is readable; of a long one what comes before its first comma. */
 function shortReason(message: string): string {
   return shorten(message.length > 90 ? firstClause(message) : message, 90);
+}
+
+/** What a directive's line costs or gains by the model, against the plan without it. */
+export function overrideText({ estimatedUs, withoutUs }: OverrideView): string {
+  if (withoutUs === undefined) return 'not weighed: the graph is too large';
+  const saved = withoutUs - estimatedUs;
+  const against = `est. ${formatMicroseconds(estimatedUs)} with this line, ${formatMicroseconds(withoutUs)} without`;
+  if (Math.abs(saved) < 0.005 * withoutUs) return `makes no difference: ${against}`;
+  return `${saved > 0 ? 'saves' : 'costs'} ${formatMicroseconds(Math.abs(saved))}: ${against}`;
 }

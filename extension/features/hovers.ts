@@ -1,13 +1,15 @@
 /** Hovers over ops and tensors of a `.fuse` file. */
 import * as vscode from 'vscode';
 import { symbolAt } from '../../compiler/import/fuse/outline';
-import { nodesAt, tensorAt } from '../common/locate';
+import { contains, nodesAt, tensorAt } from '../common/locate';
 import { Owner } from '../common/lifecycle';
+import { escapeMarkdown } from '../common/markdown';
 import { toRange, toSourcePosition } from '../common/ranges';
 import { indexOf } from '../common/resultIndex';
 import { FUSE_SELECTOR, keyOf } from '../services/graphUris';
 import type { Measurements } from '../services/measurements';
 import type { GraphResults } from '../services/results';
+import { overrideText } from './explain';
 import { HOVER_COMMANDS, type HoverContext, nodeHover, tensorHover } from './hoverText';
 
 export class Hovers extends Owner implements vscode.HoverProvider {
@@ -36,6 +38,9 @@ export class Hovers extends Owner implements vscode.HoverProvider {
     const at = toSourcePosition(position);
     const [node] = nodesAt(result, at);
     if (node?.range) return hover(nodeHover(node, context), toRange(node.range));
+    const override = result.overrides.find(({ range }) => range && contains(range, at));
+    if (override?.range)
+      return hover(escapeMarkdown(overrideText(override)), toRange(override.range));
     const name = symbolAt(document.getText(), at);
     const tensor =
       tensorAt(result, at) ??

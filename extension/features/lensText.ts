@@ -15,6 +15,7 @@ import {
   adapterName,
   adapterText,
   kernelText,
+  overrideText,
   planSummary,
   rejectedEdges,
   rejectionText,
@@ -78,6 +79,16 @@ export function lineLenses(lines: readonly OpLine[], facts: LensFacts): LineLens
       nodes: nodes.map(({ id }) => id),
     };
   });
+}
+
+/** One for each line with directives that were weighed; none while the lines may have moved. */
+export function overrideLenses({ result, fresh }: LensFacts): LineLens[] {
+  if (!result || !fresh) return [];
+  return result.overrides.flatMap((o) =>
+    o.range
+      ? [{ line: o.range.start.line, title: overrideText(o), tooltip: o.text, nodes: [] }]
+      : [],
+  );
 }
 
 /** Arithmetic on sizes and numbers makes no node; neither does what could not be read. */

@@ -7,7 +7,7 @@ import type { Profiler } from '../services/profiler';
 import type { GraphResults } from '../services/results';
 import { readSettings, SECTION } from '../services/settings';
 import { opLines } from './fuseText';
-import { lineLenses, type LensFacts, type TopLens, topLenses } from './lensText';
+import { type LensFacts, lineLenses, overrideLenses, type TopLens, topLenses } from './lensText';
 
 export class Lenses extends Owner implements vscode.CodeLensProvider {
   private readonly changes = this.register(new Emitter<void>());
@@ -48,7 +48,8 @@ export class Lenses extends Owner implements vscode.CodeLensProvider {
       (lens) => new vscode.CodeLens(new vscode.Range(0, 0, 0, 0), topCommand(lens, key)),
     );
     if (lensDetail === 'top') return top;
-    const lines = lineLenses(opLines(document.getText()), facts).map(
+    const told = [...lineLenses(opLines(document.getText()), facts), ...overrideLenses(facts)];
+    const lines = told.map(
       ({ line, title, tooltip, nodes }) =>
         new vscode.CodeLens(new vscode.Range(line, 0, line, 0), {
           title,

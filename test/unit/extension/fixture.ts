@@ -192,6 +192,7 @@ export function result(more: Partial<CompileResult> = {}): CompileResult {
       ],
     },
     decisions,
+    overrides: [],
     expectations: [],
     runnable: { ok: true },
     device,

@@ -248,6 +248,7 @@ export class FixtureBuilder {
       before: plan(before),
       after: plan(after),
       decisions: this.decisions(after),
+      overrides: [],
       expectations: [],
       runnable: { ok: true },
       device,
