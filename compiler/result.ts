@@ -229,7 +229,8 @@ export interface DeviceProfile {
   readonly flopsPerUs: number;
   /** Invocations needed to reach those rates. */
   readonly saturatingThreads: number;
-  /** What an access to workgroup memory and a barrier cost an invocation, in units of one add. */
+  /** What a load, an access to workgroup memory and a barrier cost an invocation, in units of one add. */
+  readonly loadWork: number;
   readonly sharedAccessWork: number;
   readonly barrierWork: number;
   /** 32-bit values that an invocation can have live before the compiler of the driver spills them to memory. */

@@ -73,14 +73,12 @@ export function unaryWeight(fn: string): number {
   return UNARY_WEIGHT[fn] ?? 1;
 }
 
-const LOAD_WEIGHT = 3;
-
 /** Below this no adapter spills: nothing is kept of a loop that needs fewer. */
 const FEW_REGISTERS = 32;
 
 /** What of the final code the draft that is counted doesn't show. */
 export interface Tiling {
-  /** What the code will be tiled with: its loads serve several products. */
+  /** What the code will be tiled with: its loads serve several products, its loops several results. */
   readonly tile?: ContractionTile;
   /** How many evaluations there are for each element because tiles are not all full. */
   readonly padding?: number;
@@ -91,10 +89,14 @@ export function countFeatures(
   ir: KernelIr,
   b: Builder,
   f16: boolean,
+  /** What a load costs, in adds. */
+  loadWork: number,
   { tile, padding = 1 }: Tiling = {},
 ): Features {
   const { program } = group;
   const reuse = tile?.reuse ?? 1;
+  // Results that share a turn of a loop.
+  const abreast = tile ? tile.row * tile.column : 1;
   const at = (e: IndexExpr): number => bound(program, e);
   const invocations = ir.workgroup[0] * ir.workgroup[1] * ir.workgroup[2];
   const workgroups = at(ir.workgroups);
@@ -106,8 +108,7 @@ export function countFeatures(
     barriers: 0,
     size: 0,
   };
-  const loadWeight = (times: number): number =>
-    times > threads ? LOAD_WEIGHT / reuse : LOAD_WEIGHT;
+  const loadWeight = (times: number): number => (times > threads ? loadWork / reuse : loadWork);
   const stmts = (list: readonly Stmt[], times: number): void => {
     for (const s of list) {
       c.size++;
@@ -129,7 +130,7 @@ export function countFeatures(
           break;
         case 'for':
           stmts(s.body, times * Math.max(0, at(s.trips)));
-          c.work += times * 2 * Math.max(0, at(s.trips));
+          c.work += (times * 2 * Math.max(0, at(s.trips))) / abreast;
           break;
         case 'if':
           expr(s.cond, times);
@@ -137,11 +138,11 @@ export function countFeatures(
           stmts(s.else, times);
           break;
         case 'store':
-          c.work += times * LOAD_WEIGHT;
+          c.work += times * loadWork;
           expr(s.value, times);
           break;
         case 'storeVec':
-          c.work += times * LOAD_WEIGHT;
+          c.work += times * loadWork;
           for (const v of s.values) expr(v, times);
           break;
         case 'setShared':

@@ -252,7 +252,7 @@ export function scheduleGroup(
   const reductions = group.members.filter((m) => m.monoid);
   const builder: BuilderOptions = { f16: options.f16, draft: true };
   const consider = (schedule: Schedule, ir: KernelIr, b: Builder, tiling: Tiling = {}): void => {
-    const features = countFeatures(group, ir, b, options.f16, tiling);
+    const features = countFeatures(group, ir, b, options.f16, options.device.loadWork, tiling);
     const bad = [
       ...repeatVerdicts(group, features, nodes),
       ...limitVerdicts(features, options.device, nodes),
@@ -422,7 +422,7 @@ export function priceSchedule(
   const draft: BuilderOptions = { f16: options.f16, draft: true };
   const count = (part: SchedulePart): Features => {
     const { ir, builder } = buildOne('k', part, draft);
-    return countFeatures(part.spec, ir, builder, options.f16);
+    return countFeatures(part.spec, ir, builder, options.f16, options.device.loadWork);
   };
   const counted = (): Features => {
     switch (schedule.kind) {

@@ -30,13 +30,11 @@ const REGISTERS = 128;
  * code: where there is this much to compute (multiply-adds), twice the tile pays.
  */
 const WORTH_COMPILING = 1 << 26;
-/** What a load costs, in multiply-adds. */
-const LOAD = 3;
 /** A load of four neighbours against one of a single element. */
 const VECTOR_LOAD = 1.5;
 
 /**
- * The tile with the least modelled time per useful product: `(1 + LOAD · loads / products) · waste / use`.
+ * The tile with the least modelled time per useful product: `(1 + loadWork · loads / products) · waste / use`.
  *
  * A larger tile loads less and leaves fewer invocations; what an invocation loses in neighbours it
  * partly makes up by having independent products of its own (by the square root of the tile).
@@ -66,7 +64,7 @@ export function contractionTile(
         Math.max(1, rows * columns);
       const busy = (results / products) * Math.sqrt(products);
       const use = Math.min(1, Math.max(1, busy) / device.saturatingThreads);
-      const time = ((1 + (LOAD * loads) / products) * waste) / use;
+      const time = ((1 + (device.loadWork * loads) / products) * waste) / use;
       if (time < least) {
         least = time;
         best = {
