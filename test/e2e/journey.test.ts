@@ -36,7 +36,7 @@ for (const theme of ['dark', 'light'] as const)
     });
 
     it('profiles with one click and reads a verified time', async () => {
-      await workbench().clickCodeLens(/Profile\s*$/);
+      await workbench().clickCodeLens(/^Profile$/);
       const summary = await workbench().waitForCodeLens(/measured/, 90_000);
       assert.match(summary, /measured \d+(\.\d+)?×/);
       assert.match(summary, /verified/);

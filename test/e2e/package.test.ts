@@ -27,7 +27,7 @@ describe('the packed extension', function () {
     assert.ok(workbench);
     await workbench.openFile('softmax.fuse');
     await workbench.waitForCodeLens(/5 ops → 1 kernel/);
-    await workbench.clickCodeLens(/Profile\s*$/);
+    await workbench.clickCodeLens(/^Profile$/);
     const summary = await workbench.waitForCodeLens(/measured/, 90_000);
     assert.match(summary, /verified/);
   });

@@ -51,7 +51,7 @@ describe('pictures of the README: a text graph', () => {
     await workbench().runCommand('View: Toggle Primary Side Bar Visibility');
     await workbench().runCommand('Fusion Lens: Show Graph');
     await drawn(workbench(), /^k0/);
-    await workbench().clickCodeLens(/Profile\s*$/);
+    await workbench().clickCodeLens(/^Profile$/);
     await workbench().waitForCodeLens(/k0.*(µs|ms) measured/, 90_000);
     await take(workbench(), 'readme-softmax-dark.png');
   });

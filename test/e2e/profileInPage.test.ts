@@ -21,7 +21,7 @@ for (const webHost of [false, true])
     it('measures, verifies in the worker, and labels the adapter', async () => {
       await workbench().openFile('page.fuse');
       await workbench().waitForCodeLens(/3 ops → \d kernels?/);
-      await workbench().clickCodeLens(/Profile\s*$/);
+      await workbench().clickCodeLens(/^Profile$/);
       const summary = await workbench().waitForCodeLens(/measured/, 90_000);
       assert.match(summary, /measured \d+\.\d+× \(est\. .*verified/);
       assert.match(summary, /software adapter/);

@@ -236,12 +236,15 @@ export class Workbench {
 
   /** Clicks the first part of a CodeLens (the text between two separators) that matches. */
   async clickCodeLens(pattern: RegExp): Promise<void> {
-    await this.waitForCodeLens(pattern);
-    for (const link of await this.page.$$('.codelens-decoration a')) {
-      const text = await link.evaluate((element) => element.textContent ?? '');
-      if (pattern.test(text.replace(/\u00a0/g, ' '))) return link.click();
-    }
-    throw new Error(`The CodeLens that matches ${String(pattern)} can't be clicked.`);
+    const link = await poll(defaultTimeoutMs, async () => {
+      for (const a of await this.page.$$('.codelens-decoration a')) {
+        const text = await a.evaluate((element) => element.textContent ?? '');
+        if (pattern.test(text.replace(/\u00a0/g, ' ').trim())) return a;
+      }
+      return undefined;
+    });
+    if (!link) throw new Error(`No link of a CodeLens matches ${String(pattern)}.`);
+    await link.click();
   }
 
   /**
