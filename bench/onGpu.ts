@@ -5,15 +5,10 @@
 import { cpus } from 'node:os';
 import { startRunner } from '../cli/gpu';
 import { type Compilation, compile } from '../compiler';
-import type { DeviceProfile, PlanView } from '../compiler/result';
+import type { DeviceProfile } from '../compiler/result';
 import { deviceForAdapter } from '../runner/core/deviceProfile';
-import type {
-  AdapterInfo,
-  PlanForRun,
-  ProfileOptions,
-  ProfileResult,
-  Runner,
-} from '../runner/core/types';
+import { planForRun } from '../runner/core/planForRun';
+import type { AdapterInfo, ProfileOptions, ProfileResult, Runner } from '../runner/core/types';
 import type { Case } from './compileTimes';
 
 export function machineText(): string {
@@ -66,12 +61,12 @@ async function profileOne(
   options: ProfileOptions,
 ): Promise<Profiled | string> {
   const compilation = compile({ file: c.file, bytes: await c.bytes() }, { device });
-  const { runnable, before, after } = compilation.result;
+  const { runnable } = compilation.result;
   if (!runnable.ok) return runnable.reason;
   const reply = await runner.profile(
     {
-      fused: planForRun(compilation, 'fused', after),
-      unfused: planForRun(compilation, 'unfused', before),
+      fused: planForRun(compilation, 'fused'),
+      unfused: planForRun(compilation, 'unfused'),
       program: compilation.program,
       options,
     },
@@ -79,18 +74,4 @@ async function profileOne(
     new AbortController().signal,
   );
   return reply.ok ? { compilation, profile: reply.value } : reply.fault.message;
-}
-
-function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
-  return {
-    exec: c.execPlan(which),
-    kernels: view.kernels.map((k) => ({
-      id: k.id,
-      hash: k.hash,
-      nodes: k.nodes,
-      bytes: k.bytesRead + k.bytesWritten,
-      flops: k.flops,
-      estimatedUs: k.estimatedUs,
-    })),
-  };
 }

@@ -2,9 +2,9 @@
  * `profile`: both plans on the GPU, timed and checked against the float64 reference.
  */
 import type { Compilation } from '../../compiler';
-import type { PlanView } from '../../compiler/result';
 import { deviceForAdapter } from '../../runner/core/deviceProfile';
-import type { PlanForRun, ProfileJob, ProfileOptions } from '../../runner/core/types';
+import { planForRun } from '../../runner/core/planForRun';
+import type { ProfileJob, ProfileOptions } from '../../runner/core/types';
 import { adapterName } from '../../tuner/records';
 import { dimsOf, numberOf, type ParsedArgs } from '../args';
 import { deviceOf } from '../device';
@@ -124,23 +124,9 @@ export function profileOptions(args: ParsedArgs, model: Model): ProfileOptions {
 
 function profileJob(c: Compilation, options: ProfileOptions): ProfileJob {
   return {
-    fused: planForRun(c, 'fused', c.result.after),
-    unfused: planForRun(c, 'unfused', c.result.before),
+    fused: planForRun(c, 'fused'),
+    unfused: planForRun(c, 'unfused'),
     program: c.program,
     options,
-  };
-}
-
-function planForRun(c: Compilation, which: 'fused' | 'unfused', view: PlanView): PlanForRun {
-  return {
-    exec: c.execPlan(which),
-    kernels: view.kernels.map((k) => ({
-      id: k.id,
-      hash: k.hash,
-      nodes: k.nodes,
-      bytes: k.bytesRead + k.bytesWritten,
-      flops: k.flops,
-      estimatedUs: k.estimatedUs,
-    })),
   };
 }

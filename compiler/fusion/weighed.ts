@@ -15,7 +15,7 @@ import type { Plan, PlanKernel } from './plan';
 import { makePlans, type Plans } from './plans';
 
 /** Computes that are planned anew for all directives of a file together, at most: an edit mustn't wait long. */
-const MOST_COMPUTES = 10_000;
+const MOST_COMPUTES = 2_000;
 
 /** One for each directive that asks something of the plan, in the file's order. */
 export function weighOverrides(

@@ -25,7 +25,7 @@ import { rowPasses } from './rowPass';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
-import { type ContractionTile, contractionTile, linearTile } from './tiles';
+import { type ContractionTile, contractionTile, CPU_LANES, linearTile } from './tiles';
 
 export type Schedule =
   | {
@@ -129,8 +129,6 @@ export function kernelTimeUs(
 
 /** Of what memory moves in vain, the share that the caches don't serve to others later on. */
 const WASTE = 0.15;
-/** Elements that a CPU's vectors hold. */
-export const CPU_LANES = 4;
 
 /** A reduction whose operands are each shared by many of its results: matmul, convolution. */
 export function isContraction(c: Compute): boolean {

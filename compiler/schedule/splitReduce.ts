@@ -17,6 +17,7 @@ import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import type { Features } from './features';
 import { bound, boundElements, extents, type GroupSpec, visitLoads } from './group';
+import { CPU_LANES } from './tiles';
 
 export interface SplitGroups {
   readonly parts: number;
@@ -55,7 +56,7 @@ export function partsWanted(
   // over invocations waste what memory moves, one invocation a result.
   const wasteful = alone.wastedBytes > alone.bytesRead + alone.bytesWritten;
   const now = device.software
-    ? Math.ceil(results / 64) * LANES
+    ? Math.ceil(results / 64) * CPU_LANES
     : wasteful
       ? results
       : alone.threads;
@@ -66,9 +67,6 @@ export function partsWanted(
   if (device.software && parts > 1) parts = Math.min(4 * parts, most);
   return parts >= 2 ? parts : undefined;
 }
-
-/** Lanes of a CPU's vectors. */
-const LANES = 4;
 
 /**
  * The reduction that the group is about, when it can be split: all reductions have the same dims, none

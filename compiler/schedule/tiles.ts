@@ -9,6 +9,9 @@
  */
 import type { DeviceProfile } from '../result';
 
+/** Elements that a CPU's vectors hold. */
+export const CPU_LANES = 4;
+
 export interface ContractionTile {
   readonly row: number;
   readonly column: number;

@@ -54,7 +54,24 @@ function candidates(context: DetailsContext, k: TunedKernelView): HTMLElement {
   const columns: Column<CandidateView>[] = [
     {
       title: 'Parameters',
-      cell: (c) => `${wins(c) ? '★ ' : ''}${paramsText(c.params)}`,
+      cell: (c) => {
+        const text = `${wins(c) ? '★ ' : ''}${paramsText(c.params)}`;
+        // Why it has no time goes below: a sentence in a column of its own would hide the numbers.
+        const why = c.speedup === undefined ? (c.reason ?? c.status) : undefined;
+        return h(
+          'span',
+          {
+            class: 'clip',
+            title:
+              why === undefined
+                ? text
+                : `${text}
+${why}`,
+          },
+          text,
+          why === undefined ? '' : h('span', { class: 'clip hint' }, why),
+        );
+      },
       key: (c) => paramsText(c.params),
     },
     {
@@ -72,7 +89,7 @@ function candidates(context: DetailsContext, k: TunedKernelView): HTMLElement {
     {
       title: 'Speed-up',
       number: true,
-      cell: (c) => (c.speedup === undefined ? (c.reason ?? c.status) : formatFactor(c.speedup)),
+      cell: (c) => (c.speedup === undefined ? '–' : formatFactor(c.speedup)),
       key: (c) => c.speedup ?? -1,
     },
   ];
