@@ -211,7 +211,9 @@ class Emitter {
 
   private stored(e: KExpr, storage: Storage): string {
     const text = this.expr(e);
-    return storage === 'f16' ? `f16(${text})` : text;
+    if (storage !== 'f16') return text;
+    // What WGSL can evaluate when compiling it refuses beyond the range of f16; at run time it rounds.
+    return isConstant(e) ? this.helper('fl_half', text) : `f16(${text})`;
   }
 
   private helper(name: HelperName, ...args: string[]): string {
@@ -506,6 +508,33 @@ class Emitter {
       if (e.b.value === 0.5) return `sqrt(${a})`;
     }
     return this.helper('fl_pow', a, b);
+  }
+}
+
+/** Whether WGSL knows its value when compiling. */
+function isConstant(e: KExpr): boolean {
+  switch (e.k) {
+    case 'lit':
+      return true;
+    case 'ref':
+    case 'sym':
+    case 'lane':
+    case 'shared':
+      return false;
+    case 'unary':
+    case 'convert':
+    case 'narrow':
+      return isConstant(e.a);
+    case 'binary':
+    case 'int':
+    case 'floor':
+      return isConstant(e.a) && isConstant(e.b);
+    case 'select':
+      return isConstant(e.cond) && isConstant(e.then) && isConstant(e.else);
+    case 'within':
+      return isConstant(e.a) && isConstant(e.lo) && isConstant(e.hi);
+    case 'all':
+      return e.terms.every(isConstant);
   }
 }
 

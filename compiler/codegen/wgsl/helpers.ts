@@ -38,6 +38,7 @@ export type HelperName =
   | 'fl_acosh'
   | 'fl_atanh'
   | 'fl_f16'
+  | 'fl_half'
   | 'fl_bf16';
 
 /** In an order that defines a helper before its users (for readers; WGSL itself doesn't care). */
@@ -267,6 +268,13 @@ export const HELPERS: readonly Helper[] = [
   if (fl_isnan(x)) { return x; }
   if (abs(x) >= 65520.0) { return sign(x) * fl_inf(); }
   return quantizeToF16(clamp(x, -65504.0, 65504.0));
+}`,
+  },
+  {
+    name: 'fl_half',
+    code: `fn fl_half(x: f32) -> f16 {
+  var bits = bitcast<u32>(x);
+  return f16(bitcast<f32>(bits));
 }`,
   },
   {
