@@ -6,6 +6,7 @@
  */
 import { type Diagnostic, error, info } from './diagnostics';
 import { DEFAULT_DEVICE } from './fusion/devices';
+import { stepsOf } from './fusion/decisionLog';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
 import { weighOverrides } from './fusion/weighed';
@@ -24,6 +25,7 @@ import {
   type ViewContext,
 } from './fusion/plan';
 import { makePlans } from './fusion/plans';
+import { planAt } from './fusion/replay';
 import { codeWith, kernelSpace } from './fusion/space';
 import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
@@ -152,14 +154,8 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     result,
     graph,
     program,
-    steps() {
-      return plans.steps.map((s) => ({
-        kind: s.kind,
-        left: nodesOf(planned, s.left),
-        right: nodesOf(planned, s.right),
-        gainUs: s.gainPs / 1e6,
-      }));
-    },
+    steps: () => stepsOf(plans),
+    planAt: (step) => planAt(step, graph, lowered, plans, decisions, ctx),
     kernelCode(kernel) {
       return this.kernelIr(kernel)?.map(emitWgsl);
     },

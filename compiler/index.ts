@@ -5,11 +5,18 @@
  * inner representations, from which code and execution plans are made when asked for.
  */
 import type { CompileMemory } from './fusion/memory';
-import type { Graph, NodeId } from './graph/graph';
+import type { Graph } from './graph/graph';
 import type { Program } from './ir/compute';
 import type { KernelIr } from './schedule/kernelIr';
 import type { KernelSpace } from './fusion/space';
-import type { CompileResult, DeviceProfile, ExecPlan, PlanPart } from './result';
+import type {
+  CompileResult,
+  DeviceProfile,
+  ExecPlan,
+  FusionStep,
+  PlanAtStep,
+  PlanPart,
+} from './result';
 import type { Settings } from './schedule/parameters';
 import type { NearTie, Tuning } from './tuning';
 
@@ -33,22 +40,14 @@ export interface CompileOptions {
   readonly memory?: CompileMemory;
 }
 
-/** One step of the fusion search, in order: which ops were put into one kernel, and what that gained by the model. */
-export interface FusionStep {
-  /** vertical: a producer into its consumer. sibling: two readers of one value. recompute: copies into each consumer. required: a `fuse` line. destination: operands of a concatenation stored where they belong in its result. horizontal: small independent kernels on one grid. */
-  readonly kind: 'vertical' | 'sibling' | 'recompute' | 'required' | 'destination' | 'horizontal';
-  readonly left: readonly NodeId[];
-  readonly right: readonly NodeId[];
-  /** Estimated, µs. 0 for chains of elementwise ops, which are put together without weighing. */
-  readonly gainUs: number;
-}
-
 export interface Compilation {
   readonly result: CompileResult;
   readonly graph: Graph;
   readonly program: Program;
-  /** How the plan came about. */
+  /** How the plan came about, and what each step was weighed against. The search is run again for it. */
   steps(): readonly FusionStep[];
+  /** The plan behind the first `step` steps (none: the plan without fusion), for a replay. */
+  planAt(step: number): PlanAtStep;
   /** The code of a kernel of either plan, one text per dispatch; undefined for an unknown id. */
   kernelCode(kernel: string): readonly string[] | undefined;
   /** The same as L3, before it is any language's text. */

@@ -256,6 +256,53 @@ export interface AdapterLimits {
 }
 
 // ---------------------------------------------------------------------------------------------
+// The decision log
+
+/** One move of the fusion search, in order: which ops were put into one kernel, and what it was weighed against. */
+export interface FusionStep {
+  /** vertical: a producer into its consumer. sibling: two readers of one value. recompute: copies into each consumer. required: a `fuse` line. destination: operands of a concatenation stored where they belong in its result. horizontal: small independent kernels on one grid. */
+  readonly kind: 'vertical' | 'sibling' | 'recompute' | 'required' | 'destination' | 'horizontal';
+  readonly left: readonly NodeId[];
+  readonly right: readonly NodeId[];
+  /** What it gained by the model, µs. */
+  readonly gainUs: number;
+  /** The kernels as they were, and what they became, µs; absent where no template can run one of them. */
+  readonly apartUs?: number;
+  readonly togetherUs?: number;
+  /** False for chains of elementwise ops, which are put together without comparing. */
+  readonly weighed: boolean;
+  /** Other merges of its kernels at that time: those that gain most first, then what is refused. */
+  readonly alternatives: readonly FusionAlternative[];
+  /** Alternatives that are not listed. */
+  readonly more: number;
+  /** The plan behind this step. */
+  readonly kernels: number;
+  readonly estimatedUs: number;
+}
+
+export interface FusionAlternative {
+  readonly kind: 'vertical' | 'sibling';
+  readonly left: readonly NodeId[];
+  readonly right: readonly NodeId[];
+  /** By the model, µs; absent where it is refused. */
+  readonly gainUs?: number;
+  readonly togetherUs?: number;
+  /** The first reason against it. */
+  readonly verdict?: Verdict;
+  /** Whether a later step put the two into one kernel all the same. */
+  readonly madeLater: boolean;
+}
+
+/** The plan behind one of the steps, as if the search had ended there. */
+export interface PlanAtStep {
+  /** Steps that were made. */
+  readonly step: number;
+  readonly plan: PlanView;
+  /** As at the end, but for what is not fused yet. */
+  readonly decisions: readonly Decision[];
+}
+
+// ---------------------------------------------------------------------------------------------
 // What the runner gets
 
 /** A buffer of an execution plan. */

@@ -1,15 +1,16 @@
 /**
  * The text of `explain`: summary, kernels, edges that weren't fused with their reasons, problems.
  */
-import type { FusionStep } from '../../compiler';
 import {
   type CompileResult,
   type Decision,
+  type FusionStep,
   opsOneByOne,
   type OverrideView,
 } from '../../compiler/result';
 import { diagnosticText } from '../commands/command';
 import type { Paint } from './colour';
+import { stepsText } from './stepsText';
 import { plain, shorten, table } from './table';
 import { gainText, tunedText } from './tunedText';
 import { bytesText, countText, factorText, flopsText, timeText } from './units';
@@ -27,7 +28,7 @@ export function explainText(
     summary(r, paint),
     kernels(r, paint),
     regions(r, paint),
-    steps(r, options.steps, paint),
+    [...stepsText(r, options.steps, paint)],
     decisions(r, options),
   ];
   if (r.overrides.length > 0)
@@ -107,27 +108,6 @@ function summary(r: CompileResult, paint: Paint): string[] {
   if (dims.length > 0) lines.push(`  sizes           ${dims.join(', ')}`);
   lines.push(`  estimated for   ${plain(r.device.name)} (${r.device.source} profile)`);
   return lines;
-}
-
-/** How the plan came about: one line a step, the ops on either side, the gain by the model. */
-function steps(r: CompileResult, list: readonly FusionStep[], paint: Paint): string[] {
-  if (list.length === 0) return [];
-  const ops = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
-  const side = (nodes: readonly string[]): string =>
-    shorten(nodes.map((n) => ops.get(n) ?? n).join(' + '), 48);
-  return [
-    paint('bold', 'Steps'),
-    ...table(
-      list.map((s, i) => [
-        `  ${i + 1}`,
-        s.kind,
-        plain(side(s.left)),
-        plain(side(s.right)),
-        s.gainUs > 0 ? `gains ${timeText(s.gainUs)}` : '',
-      ]),
-      ['right', 'left', 'left', 'left', 'left'],
-    ),
-  ];
 }
 
 /** Where ops need several kernels each even alone, the unfused plan has more than there are ops. */

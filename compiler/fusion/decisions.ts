@@ -11,8 +11,15 @@ import type { Plan, PlanKernel } from './plan';
 import type { Search } from './search';
 import { usText, type Verdict } from './verdicts';
 
-export function decide(graph: Graph, lowered: Lowered, search: Search, plan: Plan): Decision[] {
-  const judge = new EdgeJudge(graph, lowered, search, plan);
+/** `which` asks only which edges are fused: those that aren't come without verdicts. */
+export function decide(
+  graph: Graph,
+  lowered: Lowered,
+  search: Search,
+  plan: Plan,
+  asked: 'which' | 'why' = 'why',
+): Decision[] {
+  const judge = new EdgeJudge(graph, lowered, search, plan, asked);
   const out: Decision[] = [];
   for (const n of graph.nodes) {
     n.operands.forEach((t, i) => {
@@ -76,6 +83,7 @@ class EdgeJudge {
     private readonly lowered: Lowered,
     private readonly search: Search,
     private readonly plan: Plan,
+    private readonly asked: 'which' | 'why',
   ) {
     this.classes = new EdgeClasses(search);
     for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
@@ -123,7 +131,7 @@ class EdgeJudge {
     const outside = this.copyInto(reading, writer) ?? reading;
     const b = kernelsOf[outside]?.[0];
     let verdicts: readonly Verdict[] = [];
-    if (a && b) {
+    if (a && b && this.asked === 'why') {
       const from = partWith(this.search, a, writer);
       const to = partWith(this.search, b, outside);
       const key = `${from} ${to}`;

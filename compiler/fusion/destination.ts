@@ -20,10 +20,11 @@ import { IMPOSSIBLE_PS, MEMBER_LIMIT, type Search } from './search';
 /** Puts results together in memory where that pays; the groups that have changed. */
 export function assembleJoined(search: Search, joined: readonly Joined[]): number[] {
   const changed = new Set<number>();
-  for (const j of joined) new Move(search, j).take(changed);
+  for (const j of joined) if (!search.halted) new Move(search, j).take(changed);
   // One that could be copied into its readers, and has become a slice instead: now it can't.
   for (const j of joined) {
     const { value } = search.grouping.compute(j.compute);
+    if (search.halted) break;
     if (search.memo.slices.has(value) && !search.grouping.assembled(j.compute))
       new Move(search, j).take(changed);
   }
@@ -73,12 +74,9 @@ class Move {
       for (const f of fillings) memo.slices.delete(f.value);
       return;
     }
-    search.log.push({
-      kind: 'destination',
-      left: [...new Set(fillings.flatMap((f) => grouping.pieces(f.compute)))],
-      right: [d],
-      gainPs: Math.min(before, IMPOSSIBLE_PS) - after,
-    });
+    const left = [...new Set(fillings.flatMap((f) => grouping.pieces(f.compute)))];
+    const gainPs = Math.min(before, IMPOSSIBLE_PS) - after;
+    search.note({ kind: 'destination', left, right: [d], gainPs }, [], []);
     const groups = rest.length > 0 ? [...pieces, rest] : pieces;
     const made = grouping.assemble(
       d,

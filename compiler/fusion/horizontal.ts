@@ -104,7 +104,7 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
       ...new Set([...scheduled.features.bytesOf.keys()].map((v) => rootOf(slices, v))),
     ];
     let best: { bundle: Open; added: number; cost: number } | undefined;
-    for (const bundle of open) {
+    for (const bundle of search.halted ? [] : open) {
       const added = values.filter((v) => !bundle.buffers.has(v)).length;
       if (best && best.added <= added) continue;
       const cost = joined(search, bundle, c, added);
@@ -124,12 +124,16 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
       continue;
     }
     const { bundle, cost } = best;
-    search.log.push({
-      kind: 'horizontal',
-      left: bundle.groups.flatMap((g) => g.members),
-      right: group.members,
-      gainPs: bundle.cost + scheduled.cost - cost,
-    });
+    search.note(
+      {
+        kind: 'horizontal',
+        left: bundle.groups.flatMap((g) => g.members),
+        right: group.members,
+        gainPs: bundle.cost + scheduled.cost - cost,
+      },
+      bundle.groups.map((g) => g.id),
+      [group.id],
+    );
     bundle.groups.push(group);
     bundle.parts.push(scheduled.features);
     bundle.members += group.members.length;

@@ -50,6 +50,11 @@ export class Recall {
     public next = 0,
   ) {}
 
+  /** For the same compilation once more: it knows all of this, and changes nothing of it. */
+  again(): Recall {
+    return new Recall(this.texts, this.answers, this.next);
+  }
+
   /** The number of a signature's text: one that no other text has, in this compilation and those before. */
   numberOf(text: string): number {
     let n = this.texts.get(text);

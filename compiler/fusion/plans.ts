@@ -10,11 +10,11 @@ import type { ScheduleOptions } from '../schedule/schedule';
 import type { PlanTuning, TunedPlan, Tuning } from '../tuning';
 import { Grouping } from './grouping';
 import { bundleSmall } from './horizontal';
-import type { Recall } from './memory';
+import { Recall } from './memory';
 import { type Plan, snapshot } from './plan';
 import { planProgram } from './joined';
 import { Policy } from './policy';
-import { type LogEntry, Search } from './search';
+import { type LogEntry, Search, type SearchObserver } from './search';
 
 export interface Plans {
   readonly search: Search;
@@ -25,6 +25,18 @@ export interface Plans {
   /** Changes of the plan that were measured to be faster, and made. */
   readonly tuned: readonly TunedPlan[];
   readonly diagnostics: readonly Diagnostic[];
+  /** Makes the plans once more, the same way: to look on, or to end the search in the middle. */
+  readonly again: (replay: Replay) => Made;
+}
+
+type Made = Omit<Plans, 'tuned' | 'again'>;
+
+export interface Replay {
+  readonly observer?: (search: Search) => SearchObserver;
+  /** Steps after which the search ends. */
+  readonly steps?: number;
+  /** What the kernels' names begin with, if not `k`. */
+  readonly prefix?: string;
 }
 
 const NO_TUNING: Tuning = { kernels: [], plans: [], notes: [] };
@@ -34,7 +46,7 @@ export function makePlans(
   lowered: Lowered,
   options: ScheduleOptions,
   tuning: Tuning = NO_TUNING,
-  recall?: Recall,
+  recall = new Recall(),
 ): Plans {
   const notes: Diagnostic[] = [...tuning.notes];
   const names = nodeNames(graph);
@@ -71,7 +83,9 @@ export function makePlans(
       const tuned = changes.map(({ change, medianUs, defaultUs, adapter }) => ({
         ...{ change, medianUs, defaultUs, adapter },
       }));
-      return { ...made, tuned, diagnostics: [...made.diagnostics, ...notes, ...lost] };
+      const again = (replay: Replay): Made =>
+        onePlan(graph, lowered, options, tuning, changes, recall.again(), replay);
+      return { ...made, tuned, diagnostics: [...made.diagnostics, ...notes, ...lost], again };
     }
     // Without those that don't fit, others may no longer either.
     changes = kept;
@@ -84,8 +98,9 @@ function onePlan(
   options: ScheduleOptions,
   tuning: Tuning,
   changes: readonly PlanTuning[],
-  recall: Recall | undefined,
-): Omit<Plans, 'tuned'> {
+  recall: Recall,
+  replay?: Replay,
+): Made {
   const { program } = lowered;
   const faults: Diagnostic[] = [];
   const { program: planned, joined, own } = planProgram(program);
@@ -95,7 +110,10 @@ function onePlan(
   search.mergeWithinOps();
   const unfused = snapshot(search, 'b');
   const start = search.log.length;
+  search.observer = replay?.observer?.(search);
+  search.stopAt = start + (replay?.steps ?? Infinity);
   for (const r of policy.required) {
+    if (search.halted) break;
     const verdicts = search.require(computesOf(program, r.nodes));
     if (verdicts.length === 0) continue;
     const text = verdicts
@@ -109,7 +127,7 @@ function onePlan(
   // Whether they came about is seen from the kernels.
   for (const nodes of policy.preferred) search.require(computesOf(program, nodes));
   search.fuse();
-  const fused = snapshot(search, 'k', {
+  const fused = snapshot(search, replay?.prefix ?? 'k', {
     ...{ faults, tuning: tuning.kernels },
     bundles: bundleSmall(search),
   });

@@ -47,6 +47,20 @@ export interface LogEntry {
   readonly gainPs: number;
   /** The price of the group that it made, where it was weighed. */
   readonly mergedPs?: number;
+  /** False where it was made without asking for its price. */
+  readonly weighed?: false;
+}
+
+/** Told of every move that is about to be made, with the groups on either side; it must change nothing. */
+export interface SearchObserver {
+  step(entry: LogEntry, left: readonly Group[], right: readonly Group[]): void;
+}
+
+/** A merge that may be tried: of a producer with a consumer, or of two readers of one value. */
+export interface Neighbours {
+  readonly kind: 'vertical' | 'sibling';
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface SearchOptions {
@@ -91,6 +105,9 @@ export class Search {
   readonly pinned = new Set<number>();
   /** Positions of computes by the values that they define. */
   readonly positions = new Map<ValueId, number>();
+  observer: SearchObserver | undefined;
+  /** The length of the log at which a replay ends the search. */
+  stopAt = Infinity;
   private readonly answers: (Answer | undefined)[] = [];
   private tick = 0;
 
@@ -111,6 +128,19 @@ export class Search {
 
   isCopy(compute: number): boolean {
     return compute >= this.own;
+  }
+
+  /** Notes a move that is about to be made. */
+  note(entry: LogEntry, left: readonly number[], right: readonly number[]): void {
+    if (this.observer) {
+      const groups = (ids: readonly number[]): Group[] => ids.map((id) => this.grouping.group(id));
+      this.observer.step(entry, groups(left), groups(right));
+    }
+    this.log.push(entry);
+  }
+
+  get halted(): boolean {
+    return this.log.length >= this.stopAt;
   }
 
   get launchPs(): number {
@@ -239,7 +269,7 @@ export class Search {
   private chains(): void {
     const { grouping } = this;
     grouping.program.computes.forEach((c, i) => {
-      if (c.monoid) return;
+      if (c.monoid || this.halted) return;
       const readers = grouping.readers[i] ?? [];
       const r = readers.length === 1 ? readers[0] : undefined;
       if (r === undefined || grouping.mustStore(i)) return;
@@ -255,7 +285,7 @@ export class Search {
       const pointwise = (m: number): boolean => !grouping.compute(m).monoid;
       if (x.length + y.length > CHAIN.members || !x.every(pointwise) || !y.every(pointwise)) return;
       if (grouping.inputs(union(x, y)) > CHAIN.inputs || !this.policy.allows(x, y)) return;
-      this.log.push({ kind: 'vertical', left: x, right: y, gainPs: 0 });
+      this.note({ kind: 'vertical', left: x, right: y, gainPs: 0, weighed: false }, [a], [b]);
       grouping.merge(a, b);
     });
   }
@@ -275,18 +305,22 @@ export class Search {
       const mine = turn.get(g.id) ?? 0;
       this.consider(heap, g.id, (other) => (turn.get(other) ?? Infinity) > mine, may);
     }
-    for (let c = heap.pop(); c; c = heap.pop()) {
+    for (let c = heap.pop(); c && !this.halted; c = heap.pop()) {
       if (!this.grouping.groups.has(c.a) || !this.grouping.groups.has(c.b)) continue;
       const left = this.grouping.group(c.a).members;
       const right = this.grouping.group(c.b).members;
       // The graph has changed since: a path around may have appeared.
       if (this.grouping.cycle(c.a, c.b)) continue;
+      const mergedPs = this.mergedPs(this.grouping.group(c.a), this.grouping.group(c.b));
+      this.note(
+        {
+          ...{ kind: c.kind, left, right, gainPs: c.gain },
+          ...(mergedPs === undefined ? {} : { mergedPs }),
+        },
+        [c.a],
+        [c.b],
+      );
       const id = this.grouping.merge(c.a, c.b);
-      const mergedPs = this.cost(id);
-      this.log.push({
-        ...{ kind: c.kind, left, right, gainPs: c.gain },
-        ...(mergedPs === undefined ? {} : { mergedPs }),
-      });
       this.consider(heap, id, undefined, may);
     }
   }
@@ -298,26 +332,38 @@ export class Search {
     wanted: ((other: number) => boolean) | undefined,
     may: ((a: number, b: number) => boolean) | undefined,
   ): void {
+    for (const { kind, from, to } of this.neighbours(id, wanted)) {
+      if (may && !may(from, to)) continue;
+      const gain = this.gain(from, to);
+      if (kind === 'sibling' && gain < this.leastSiblingGain(from, to)) continue;
+      if (gain > 0 && !this.grouping.cycle(from, to))
+        heap.push({ kind, a: from, b: to, gain, order: this.tick++ });
+    }
+  }
+
+  /** Two big kernels side by side save a launch: not worth the registers they would share. */
+  private leastSiblingGain(a: number, b: number): number {
+    return SIBLING_GAIN * ((this.cost(a) ?? 0) + (this.cost(b) ?? 0));
+  }
+
+  /** The merges of a group with its neighbours that may be tried, those of producer and consumer first. */
+  neighbours(id: number, wanted: (other: number) => boolean = () => true): Neighbours[] {
     const { grouping } = this;
     const rank = grouping.group(id).rank;
-    const propose = (kind: 'vertical' | 'sibling', a: number, b: number): void => {
-      if (may && !may(a, b)) return;
-      const gain = this.gain(a, b);
-      // Two big kernels side by side save a launch: not worth the registers they would share.
-      if (kind === 'sibling' && gain < SIBLING_GAIN * ((this.cost(a) ?? 0) + (this.cost(b) ?? 0)))
-        return;
-      if (gain > 0 && !grouping.cycle(a, b)) heap.push({ kind, a, b, gain, order: this.tick++ });
-    };
     const consumers = grouping.consumers(id);
     const producers = grouping.producers(id);
-    for (const c of this.byRank(consumers)) if (!wanted || wanted(c)) propose('vertical', id, c);
-    for (const p of this.byRank(producers)) if (!wanted || wanted(p)) propose('vertical', p, id);
+    const out: Neighbours[] = [];
+    for (const c of this.byRank(consumers))
+      if (wanted(c)) out.push({ kind: 'vertical', from: id, to: c });
+    for (const p of this.byRank(producers))
+      if (wanted(p)) out.push({ kind: 'vertical', from: p, to: id });
     for (const s of this.byRank(this.siblings(id))) {
-      if (consumers.has(s) || producers.has(s) || (wanted && !wanted(s))) continue;
+      if (consumers.has(s) || producers.has(s) || !wanted(s)) continue;
       const other = grouping.group(s).rank;
-      if (other < rank || (other === rank && s < id)) propose('sibling', s, id);
-      else propose('sibling', id, s);
+      const first = other < rank || (other === rank && s < id);
+      out.push({ kind: 'sibling', from: first ? s : id, to: first ? id : s });
     }
+    return out;
   }
 
   byRank(ids: ReadonlySet<number>): number[] {
@@ -372,6 +418,12 @@ export class Search {
     const merged = this.merged(x, y, false).answer.result;
     if (!merged.ok) return 0;
     return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost;
+  }
+
+  /** The price of two groups as one kernel; undefined where no template can run it. */
+  mergedPs(a: Group, b: Group): number | undefined {
+    const { result } = this.merged(a.members, b.members, true).answer;
+    return result.ok ? result.value.cost : undefined;
   }
 
   private merged(
@@ -537,19 +589,15 @@ export class Search {
     const { grouping } = this;
     const copies = new Set<number>();
     for (const g of grouping.ordered()) {
-      if (!grouping.groups.has(g.id)) continue;
+      if (!grouping.groups.has(g.id) || this.halted) continue;
       const { members } = g;
       const forced = this.policy.mustRecompute(members);
       const consumers = this.mayCopy(g.id, forced);
       if (!consumers) continue;
       const gainPs = this.recomputeGain(g.id, consumers);
       if (gainPs === undefined || (gainPs <= 0 && !forced)) continue;
-      this.log.push({
-        kind: 'recompute',
-        left: members,
-        right: consumers.flatMap((c) => grouping.group(c).members),
-        gainPs,
-      });
+      const right = consumers.flatMap((c) => grouping.group(c).members);
+      this.note({ kind: 'recompute', left: members, right, gainPs }, [g.id], consumers);
       for (const c of grouping.duplicate(g.id, consumers)) copies.add(c);
     }
     return [...copies].flatMap((c) => grouping.groups.get(c) ?? []);
@@ -607,18 +655,15 @@ export class Search {
     for (const c of computes) this.pinned.add(c);
     let first = start;
     let left = rest;
-    while (left.length > 0) {
+    while (left.length > 0 && !this.halted) {
       let last: readonly Verdict[] = [];
       const other = left.find((o) => {
         const t = this.attempt(first, o);
         last = t.verdicts;
         if (!t.ok) return false;
-        this.log.push({
-          kind: 'required',
-          left: this.grouping.group(first).members,
-          right: this.grouping.group(o).members,
-          gainPs: t.gainPs,
-        });
+        const left = this.grouping.group(first).members;
+        const right = this.grouping.group(o).members;
+        this.note({ kind: 'required', left, right, gainPs: t.gainPs }, [first], [o]);
         return true;
       });
       if (other === undefined) return last;

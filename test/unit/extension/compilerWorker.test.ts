@@ -24,6 +24,9 @@ function fakeCompiler() {
       program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
       steps: () => [],
+      planAt: () => {
+        throw new Error('not asked for');
+      },
       nearTies: () => [],
       space: () => undefined,
       part: () => {
