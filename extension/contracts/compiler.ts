@@ -4,7 +4,13 @@
  * The worker keeps the last compilation of each open URI, so that code and execution plans are made
  * when asked for. A request for a version that is no longer the newest is answered `stale`.
  */
-import type { CompileResult, DeviceProfile, ExecPlan } from '../../compiler/result';
+import type {
+  CompileResult,
+  DeviceProfile,
+  ExecPlan,
+  FusionStep,
+  PlanAtStep,
+} from '../../compiler/result';
 import type { Tuning } from '../../compiler/tuning';
 import type { LabAsk } from '../../tuner/types';
 import type { MeasuredProfile } from '../../runner/core/session';
@@ -44,6 +50,10 @@ export interface CompilerApi {
   job(request: { uri: string; version: number; options: ProfileOptions }): ProfileJob;
   /** What the tuner wants made of the file's newest compilation; the answer is that of the method asked for. */
   lab(request: { uri: string; version: number; ask: LabAsk }): unknown;
+  /** How the plan of the last result came about. */
+  steps(request: { uri: string; version: number }): readonly FusionStep[];
+  /** The plan behind so many of these steps. */
+  planAt(request: { uri: string; version: number; step: number }): PlanAtStep;
   plan(request: { uri: string; version: number; which: 'fused' | 'unfused' }): ExecPlan;
   /** Compares what a page's GPU stored with the float64 reference; tells progress, can be cancelled. */
   verify(request: VerifyRequest): RunnerReply<ProfileResult>;

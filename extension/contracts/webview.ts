@@ -4,7 +4,7 @@
  * Host → panel messages carry whole states (`result`, `profile`); the panel derives what to draw.
  * Panel → host messages are what the person did. Calls that need an answer have an `id`.
  */
-import type { CompileResult } from '../../compiler/result';
+import type { CompileResult, FusionStep, PlanAtStep } from '../../compiler/result';
 import type { Progress, ProfileResult, RunnerFault } from '../../runner/core/types';
 import type { TuneResult } from '../../tuner/types';
 import type { Wire } from '../../runner/core/wire';
@@ -31,6 +31,17 @@ export type HostToWebview =
       readonly type: 'code';
       readonly id: number;
       readonly code: readonly KernelCode[] | { readonly error: string };
+    }
+  /** How the plan came about. */
+  | {
+      readonly type: 'steps';
+      readonly id: number;
+      readonly steps: readonly FusionStep[] | { readonly error: string };
+    }
+  | {
+      readonly type: 'planAt';
+      readonly id: number;
+      readonly planAt: PlanAtStep | { readonly error: string };
     }
   /**
    * Asks the page to run kernels on navigator.gpu (when there is no Node to run them). `wire` is the
@@ -62,6 +73,8 @@ export type WebviewToHost =
       readonly reveal: boolean;
     }
   | { readonly type: 'requestCode'; readonly id: number; readonly kernel: string }
+  | { readonly type: 'requestSteps'; readonly id: number }
+  | { readonly type: 'requestPlanAt'; readonly id: number; readonly step: number }
   | { readonly type: 'openCode'; readonly kernel: string }
   | { readonly type: 'profile' }
   | { readonly type: 'cancelProfile' }

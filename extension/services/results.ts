@@ -146,7 +146,7 @@ export class GraphResults extends Owner {
    * Asks the worker for something made from the file's newest compilation. The worker may have been
    * restarted since: then it compiles once more.
    */
-  async ask<K extends 'code' | 'job' | 'plan' | 'lab'>(
+  async ask<K extends 'code' | 'job' | 'plan' | 'lab' | 'steps' | 'planAt'>(
     method: K,
     uri: string,
     argument: (at: { uri: string; version: number }) => Parameters<CompilerApi[K]>[0],

@@ -170,6 +170,14 @@ export class GraphView extends Owner {
           log.error(String(error)),
         );
         return;
+      case 'requestSteps':
+        reportRejection(this.sendSteps(message.id), (error) => log.error(String(error)));
+        return;
+      case 'requestPlanAt':
+        reportRejection(this.sendPlanAt(message.id, message.step), (error) =>
+          log.error(String(error)),
+        );
+        return;
       case 'openCode':
         actions.openCode(this.uri, message.kernel);
         return;
@@ -268,6 +276,16 @@ export class GraphView extends Owner {
   private async sendCode(id: number, kernel: string): Promise<void> {
     const reply = await this.services.results.ask('code', this.key, (at) => ({ ...at, kernel }));
     this.post({ type: 'code', id, code: reply.ok ? reply.value : { error: reply.message } });
+  }
+
+  private async sendSteps(id: number): Promise<void> {
+    const reply = await this.services.results.ask('steps', this.key, (at) => at);
+    this.post({ type: 'steps', id, steps: reply.ok ? reply.value : { error: reply.message } });
+  }
+
+  private async sendPlanAt(id: number, step: number): Promise<void> {
+    const reply = await this.services.results.ask('planAt', this.key, (at) => ({ ...at, step }));
+    this.post({ type: 'planAt', id, planAt: reply.ok ? reply.value : { error: reply.message } });
   }
 
   private post(message: HostToWebview): void {

@@ -27,6 +27,12 @@ export function readMessage(value: unknown): WebviewToHost | undefined {
       const { kernel } = value;
       return isNumber(id) && isText(kernel) ? { type, id, kernel } : undefined;
     }
+    case 'requestSteps':
+      return isNumber(id) ? { type, id } : undefined;
+    case 'requestPlanAt': {
+      const { step } = value;
+      return isNumber(id) && isNumber(step) ? { type, id, step } : undefined;
+    }
     case 'openCode': {
       const { kernel } = value;
       return isText(kernel) ? { type, kernel } : undefined;
@@ -58,12 +64,22 @@ export function readMessage(value: unknown): WebviewToHost | undefined {
   }
 }
 
-const STAGES: readonly unknown[] = ['device', 'compile', 'reference', 'unfused', 'fused', 'verify'];
+/** A record, so that a stage that is added can't be forgotten here. */
+const STAGES: Readonly<Record<Progress['stage'], true>> = {
+  device: true,
+  compile: true,
+  reference: true,
+  unfused: true,
+  fused: true,
+  trial: true,
+  verify: true,
+};
 
 function isProgress(value: unknown): value is Progress {
   return (
     isFields(value) &&
-    STAGES.includes(value['stage']) &&
+    isText(value['stage']) &&
+    Object.hasOwn(STAGES, value['stage']) &&
     isNumber(value['done']) &&
     isNumber(value['total']) &&
     isOptionalText(value['kernel'])

@@ -102,6 +102,10 @@ export class CompilerService {
       this.withKept(uri, version, ({ compilation }) => ({ ...jobOf(compilation), options })),
     plan: ({ uri, version, which }) =>
       this.withKept(uri, version, ({ compilation }) => compilation.execPlan(which)),
+    steps: ({ uri, version }) =>
+      this.withKept(uri, version, ({ compilation }) => compilation.steps()),
+    planAt: ({ uri, version, step }) =>
+      this.withKept(uri, version, ({ compilation }) => compilation.planAt(step)),
     lab: ({ uri, version, ask }) => this.withKept(uri, version, ({ lab }) => answerOf(lab(), ask)),
     verify: (request, call) => this.verify(request, call),
     cancel: ({ call }) => {

@@ -168,6 +168,84 @@ describe('the graph panel', function () {
     await panel.page.waitForSelector('.kernel-heat');
   });
 
+  it('replays the search step by step, with what each step was weighed against', async () => {
+    const file = 'residual.fuse';
+    const text = `
+input x: f32[1, 32, 28, 28]
+param w1: f32[32, 32, 3, 3]
+param b1: f32[32]
+param w2: f32[32, 32, 3, 3]
+a = relu(conv2d(x, w1, b1, padding=1))
+b = conv2d(a, w2, padding=1)
+y = relu(b + x)
+z = mean(y, axis=[2, 3])
+output z`;
+    const compilation = compile({ file, bytes: new TextEncoder().encode(text) });
+    const steps = compilation.steps();
+    const { before, after } = compilation.result;
+    assert.ok(steps.length >= 3 && steps.some((s) => s.alternatives.length > 0));
+    await show(compilation.result, { theme: 'light' });
+    /** Plays the host until the drawing has come to the step. */
+    const answered = new Set<number>();
+    const at = async (step: number): Promise<void> => {
+      for (let tries = 0; tries < 50; tries++) {
+        for (const { id, step: wanted } of await panel.sent('requestPlanAt')) {
+          if (answered.has(id)) continue;
+          answered.add(id);
+          await panel.post({ type: 'planAt', id, planAt: compilation.planAt(wanted) });
+        }
+        await panel.settled();
+        const kernels = steps[step - 1]?.kernels ?? before.kernels.length;
+        const title = await panel.text('.drawing-title');
+        if (title.startsWith(`After ${step} of ${steps.length} steps ${kernels} kernel`))
+          return panel.settled();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      assert.fail(`never came to step ${step}: ${await panel.text('.drawing-title')}`);
+    };
+    await panel.press('Replay the search');
+    const [request] = await panel.sent('requestSteps');
+    assert.ok(request);
+    assert.match(await panel.text('.details'), /The search is run again/);
+    await panel.post({ type: 'steps', id: request.id, steps });
+    await at(0);
+    assert.match(await panel.text('.replay-text'), /^Before the first of \d+ steps · \d kernels/);
+    const press = (label: string): Promise<void> =>
+      panel.page.click(`.replay vscode-button[aria-label="${label}"]`);
+    await press('One step on');
+    await press('One step on');
+    await at(2);
+    assert.match(await panel.text('.replay-text'), /^Step 2 of \d+: .* with .*, gains .* kernels/);
+    assert.match(await panel.text('.details h2'), /^Step 2 of/);
+    assert.match(await panel.text('.details'), /Instead/);
+    assert.ok((await panel.count('.layer-leaves .is-selected')) >= 2);
+    await panel.screenshot('replay-light');
+    // A slider that is dragged asks for one plan at a time.
+    await panel.page.focus('.replay-slider');
+    await panel.page.keyboard.press('End');
+    await at(steps.length);
+    assert.match(
+      await panel.text('.drawing-title'),
+      new RegExp(`steps ${after.kernels.length} kernel`),
+    );
+    // What is not fused at the end has its reason in the replay too; its code belongs to the end.
+    await panel.click('.layer-kernels [data-id="s0"] .kernel-title');
+    await panel.page.click('.code-section summary');
+    await panel.page.waitForFunction(() =>
+      document.querySelector('.details')?.textContent?.includes('close the replay first'),
+    );
+    await panel.press(`‹ Step ${steps.length}`);
+    assert.match(await panel.text('.details h2'), new RegExp(`^Step ${steps.length} of`));
+    await panel.press('Close');
+    await panel.settled();
+    assert.match(await panel.text('.drawing-title'), /^After fusion/);
+    assert.equal(await panel.count('.replay:not([hidden])'), 0);
+    // An edit ends a replay.
+    await panel.press('Replay the search');
+    await panel.post({ type: 'result', result: compilation.result, stale: false });
+    await panel.page.waitForSelector('.replay[hidden]');
+  });
+
   it('runs nothing in Restricted Mode, and says why', async () => {
     await show(mlp());
     await panel.post({ type: 'trust', trusted: false });

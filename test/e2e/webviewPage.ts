@@ -1,7 +1,7 @@
 // The graph panel's page by itself: the built bundle under the panel's own content security policy,
 // with a stand-in for the host that records what the page sends.
 
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import path from 'node:path';
 import type { Browser, Page } from 'puppeteer-core';
@@ -147,6 +147,13 @@ export class PanelPage {
       { timeout: 60_000 },
     );
     await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+
+  /** For a person to look at. */
+  async screenshot(name: string): Promise<void> {
+    const folder = path.join(root, 'dist/screenshots');
+    mkdirSync(folder, { recursive: true });
+    await this.page.screenshot({ path: `${folder}/${name}.png` });
   }
 
   /** Clicks the button (ours or the component library's) with this text or label. */

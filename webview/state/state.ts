@@ -4,7 +4,7 @@
  */
 import type { TuneResult } from '../../tuner/types';
 import type { HostToWebview, PanelState, ProfileState } from '../../extension/contracts/webview';
-import type { KernelView } from '../../compiler/result';
+import type { FusionStep, KernelView, PlanAtStep } from '../../compiler/result';
 import { GraphIndex, Times, type View } from '../render/graphIndex';
 import { NOTHING, selectedNodes, selectionFromHost, stillThere, type Selection } from './selection';
 
@@ -31,6 +31,23 @@ export interface State {
   /** Undefined: as the graph's size suggests. */
   readonly weights: boolean | undefined;
   readonly query: string;
+  readonly replay: Replay | undefined;
+}
+
+/** The search shown step by step: `index` is then of the plan behind the step, `times` go with it. */
+export interface Replay {
+  /** The finished plan, to which the panel goes back. */
+  readonly finished: GraphIndex;
+  readonly finishedTimes: Times | undefined;
+  /** Undefined until the compiler has found them. */
+  readonly steps: readonly FusionStep[] | undefined;
+  /** How many of them the person wants to see done; the drawing follows. */
+  readonly at: number;
+}
+
+/** The step that the replay has come to; undefined before the first. */
+export function currentStep({ replay }: State): FusionStep | undefined {
+  return replay?.steps?.[replay.at - 1];
 }
 
 export type Action =
@@ -41,7 +58,11 @@ export type Action =
   | { readonly type: 'foldAll'; readonly folded: boolean }
   | { readonly type: 'heat'; readonly on: boolean }
   | { readonly type: 'weights'; readonly on: boolean }
-  | { readonly type: 'search'; readonly query: string };
+  | { readonly type: 'search'; readonly query: string }
+  | { readonly type: 'replay'; readonly on: boolean }
+  | { readonly type: 'steps'; readonly steps: readonly FusionStep[] }
+  | { readonly type: 'step'; readonly at: number }
+  | { readonly type: 'planAt'; readonly planAt: PlanAtStep };
 
 /** With more ops than this the first paint shows kernels alone. */
 export const UNFOLD_LIMIT = 300;
@@ -76,6 +97,7 @@ export function initialState(uri: string, saved: Partial<PanelState> | undefined
     heat: false,
     weights: undefined,
     query: '',
+    replay: undefined,
   };
 }
 
@@ -109,7 +131,58 @@ export function update(state: State, action: Action): State {
       return { ...state, weights: action.on };
     case 'search':
       return { ...state, query: action.query };
+    case 'replay':
+      return action.on ? startReplay(state) : endReplay(state);
+    case 'steps':
+      return state.replay ? { ...state, replay: { ...state.replay, steps: action.steps } } : state;
+    case 'step': {
+      const { replay } = state;
+      const at = Math.max(0, Math.min(action.at, replay?.steps?.length ?? 0));
+      return replay && at !== replay.at
+        ? { ...state, replay: { ...replay, at }, selection: NOTHING }
+        : state;
+    }
+    case 'planAt':
+      return showPlanAt(state, action.planAt);
   }
+}
+
+function startReplay(state: State): State {
+  const { index, times } = state;
+  if (!index || state.replay) return state;
+  return {
+    ...state,
+    // The steps lead from the one drawing to the other.
+    shown: state.shown === 'before' ? 'after' : state.shown,
+    selection: NOTHING,
+    replay: { finished: index, finishedTimes: times, steps: undefined, at: 0 },
+  };
+}
+
+function endReplay(state: State): State {
+  const { replay } = state;
+  if (!replay) return state;
+  return {
+    ...state,
+    index: replay.finished,
+    times: replay.finishedTimes,
+    selection: stillThere(replay.finished, state.selection),
+    replay: undefined,
+  };
+}
+
+function showPlanAt(state: State, { step, plan, decisions }: PlanAtStep): State {
+  const { replay, selection } = state;
+  // A plan that comes late is of no interest.
+  if (!replay || replay.at !== step) return state;
+  const index = new GraphIndex({ ...replay.finished.result, after: plan, decisions });
+  const profile = replay.finishedTimes?.profile;
+  return {
+    ...state,
+    index,
+    times: profile && new Times(profile, index.result),
+    selection: stillThere(index, selection),
+  };
 }
 
 function receive(state: State, message: HostToWebview): State {
@@ -123,6 +196,8 @@ function receive(state: State, message: HostToWebview): State {
         stale: message.stale,
         busy: undefined,
         unavailable: undefined,
+        // What was replayed is another plan now.
+        replay: undefined,
         selection: stillThere(index, state.selection),
       };
     }
@@ -130,12 +205,19 @@ function receive(state: State, message: HostToWebview): State {
       return { ...state, unavailable: message.message, busy: undefined, stale: true };
     case 'busy':
       return { ...state, busy: message.message, unavailable: undefined, stale: true };
-    case 'profile':
+    case 'profile': {
+      const { replay } = state;
+      const now = replay && {
+        ...replay,
+        finishedTimes: new Times(message.profile, replay.finished.result),
+      };
       return {
         ...state,
+        replay: now,
         times: state.index && new Times(message.profile, state.index.result),
         profile: { kind: 'idle' },
       };
+    }
     case 'profileState':
       return { ...state, profile: message.state };
     case 'tuned':
@@ -149,6 +231,8 @@ function receive(state: State, message: HostToWebview): State {
     case 'device':
       return { ...state, deviceNote: message.note };
     case 'code':
+    case 'steps':
+    case 'planAt':
     case 'runInPage':
     case 'cancelInPage':
       return state;

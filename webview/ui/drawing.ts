@@ -6,7 +6,7 @@
  */
 import type { LayoutClient } from '../layout/client';
 import { formatBytes, formatGain, formatUs, plural } from '../render/format';
-import type { GraphIndex, Times, View } from '../render/graphIndex';
+import type { GraphIndex, View } from '../render/graphIndex';
 import { GraphView, type GraphViewEvents } from '../render/graphView';
 import { DARK_THEME, makePalette, type Palette } from '../render/palette';
 import { placeScene, seedsOf, type PlacedScene } from '../render/placed';
@@ -14,7 +14,7 @@ import { buildScene } from '../render/scene';
 import type { Scene } from '../render/sceneTypes';
 import type { Hit } from '../state/search';
 import { highlightIn, itemsOf, type Selection } from '../state/selection';
-import { isKernelFolded, weightsShown, type State } from '../state/state';
+import { currentStep, isKernelFolded, weightsShown, type State } from '../state/state';
 import { button, progressRing } from './components';
 import { h } from './dom';
 
@@ -86,7 +86,8 @@ export class Drawing {
     this.palette = palette;
     const { index } = state;
     if (!index) return;
-    this.title.replaceChildren(...titleLine(index, this.which, state.times));
+    this.latest = { state, hits };
+    this.title.replaceChildren(...titleLine(index, this.which, state));
     // It is cut where there is little room.
     this.title.title = this.title.textContent ?? '';
     const weights = weightsShown(state);
@@ -155,12 +156,11 @@ export class Drawing {
   private latest: { state: State; hits: readonly Hit[] | undefined } | undefined;
 
   private mark(state: State, hits: readonly Hit[] | undefined): void {
-    this.latest = { state, hits };
     const { placed } = this;
     const { index } = state;
     if (!placed || !index) return;
     this.view.setHighlight(
-      highlightIn(placed, index, state.selection),
+      highlightIn(placed, index, marked(state)),
       hits && new Set(hits.flatMap((hit) => this.itemsOfHit(placed, index, hit))),
     );
   }
@@ -193,11 +193,19 @@ export class Drawing {
   }
 }
 
+/** What is selected; in a replay, what the step has put together. */
+function marked(state: State): Selection {
+  const step = currentStep(state);
+  return step && state.selection.kind === 'none'
+    ? { kind: 'nodes', nodes: [...step.left, ...step.right] }
+    : state.selection;
+}
+
 function titleOf(view: View): string {
   return view === 'before' ? 'Before fusion' : 'After fusion';
 }
 
-function titleLine(index: GraphIndex, view: View, times: Times | undefined): readonly Node[] {
+function titleLine(index: GraphIndex, view: View, { times, replay }: State): readonly Node[] {
   const plan = index.plan(view);
   const current = times?.current ? times.profile : undefined;
   const measured = view === 'before' ? current?.unfused : current?.fused;
@@ -212,5 +220,9 @@ function titleLine(index: GraphIndex, view: View, times: Times | undefined): rea
     formatBytes(plan.bytesRead + plan.bytesWritten),
     measured ? `${formatUs(measured.wallUs)} measured` : `≈ ${formatUs(plan.estimatedUs)}`,
   ].join(' · ');
-  return [h('b', {}, titleOf(view)), h('span', { class: 'muted' }, ` ${facts}${gain}`)];
+  const title =
+    replay && view === 'after'
+      ? `After ${replay.at} of ${plural(replay.steps?.length ?? 0, 'step')}`
+      : titleOf(view);
+  return [h('b', {}, title), h('span', { class: 'muted' }, ` ${facts}${gain}`)];
 }

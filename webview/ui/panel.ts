@@ -5,6 +5,7 @@
 import type { HostToWebview } from '../../extension/contracts/webview';
 import type { Host } from '../host';
 import { LayoutClient } from '../layout/client';
+import { plural } from '../render/format';
 import type { View } from '../render/graphIndex';
 import type { GraphViewEvents } from '../render/graphView';
 import type { PlacedItem } from '../render/placed';
@@ -16,6 +17,7 @@ import { detailsPage } from './details';
 import type { DetailsContext } from './details/context';
 import { h } from './dom';
 import { Drawing } from './drawing';
+import { ReplayControl } from './replay';
 import { notices } from './notices';
 import { splitter } from './splitter';
 import { Theme } from './theme';
@@ -28,6 +30,7 @@ export class Panel {
   private state: State;
   private readonly theme: Theme;
   private readonly toolbar: Toolbar;
+  private readonly replay: ReplayControl;
   private readonly notices = h('div', { class: 'notices', aria: { live: 'polite' } });
   private readonly graphs = h('div', { class: 'graphs' });
   private readonly placeholder = h('p', { class: 'placeholder' }, 'Waiting for the graph…');
@@ -54,6 +57,12 @@ export class Panel {
     this.layouts = new LayoutClient(options.layoutWorker, (message) => host.log('error', message));
     this.theme = new Theme(() => this.render(true));
     this.toolbar = this.makeToolbar();
+    this.replay = new ReplayControl(host, {
+      state: () => this.state,
+      dispatch: (action) => this.dispatch(action),
+      fault: (message) => this.fault(message),
+      reveal: (nodes) => this.reveal({ kind: 'nodes', nodes }),
+    });
     const bar = splitter({
       label: 'Width of the details',
       least: 120,
@@ -69,7 +78,14 @@ export class Panel {
     });
     this.body = h('div', { class: 'body' }, this.graphs, bar, this.details);
     root.classList.add('panel');
-    root.append(this.toolbar.element, this.notices, this.body, this.placeholder, this.announcer);
+    root.append(
+      this.toolbar.element,
+      this.replay.element,
+      this.notices,
+      this.body,
+      this.placeholder,
+      this.announcer,
+    );
     addEventListener('keydown', (event) => this.key(event));
     this.render(true);
   }
@@ -91,6 +107,7 @@ export class Panel {
       toSelection: () => this.reveal(),
       foldAll: (folded) => this.dispatch({ type: 'foldAll', folded }),
       exportSvg: () => this.exportSvg(),
+      replay: () => (this.state.replay ? this.replay.close() : this.replay.start()),
       profile: () => this.profile(),
       cancelProfile: () => this.host.post({ type: 'cancelProfile' }),
       toggleDetails: () => {
@@ -159,8 +176,8 @@ export class Panel {
     this.host.post({ type: 'selected', nodes, reveal: true });
   }
 
-  private reveal(): void {
-    const { index, selection } = this.state;
+  private reveal(selection = this.state.selection): void {
+    const { index } = this.state;
     if (index) this.eachDrawing((drawing) => drawing.reveal(index, selection));
   }
 
@@ -187,9 +204,12 @@ export class Panel {
   }
 
   private exportSvg(): void {
-    const { index, times, heat } = this.state;
+    const { index, times, heat, replay } = this.state;
+    const after = replay
+      ? `After ${replay.at} of ${plural(replay.steps?.length ?? 0, 'step')}`
+      : 'After fusion';
     const parts = [...this.drawings].flatMap(([view, { placed }]) =>
-      placed ? [{ title: view === 'before' ? 'Before fusion' : 'After fusion', placed }] : [],
+      placed ? [{ title: view === 'before' ? 'Before fusion' : after, placed }] : [],
     );
     if (!index || parts.length === 0) return;
     this.host.post({
@@ -277,6 +297,7 @@ export class Panel {
         },
       }),
     );
+    this.replay.update(state);
     const ready = state.index !== undefined;
     this.placeholder.hidden = ready;
     this.body.hidden = !ready;
@@ -319,9 +340,9 @@ export class Panel {
 
   private renderDetails(force: boolean): void {
     if (!this.detailsOpen) return;
-    const { index, times, selection, trusted, stale, deviceNote, tuned } = this.state;
+    const { index, times, selection, trusted, stale, deviceNote, tuned, replay } = this.state;
     if (!index) return;
-    const key = [index, times, selection, trusted, stale, deviceNote, tuned];
+    const key = [index, times, selection, trusted, stale, deviceNote, tuned, replay];
     if (!force && key.every((part, i) => part === this.detailsKey[i])) return;
     const same = selection === this.detailsKey[2];
     this.detailsKey = key;
@@ -335,10 +356,15 @@ export class Panel {
       stale,
       tuned,
       tune: () => this.host.post({ type: 'tune' }),
+      startReplay: () => this.replay.start(),
+      replay: replay && { ...replay, go: (at) => this.replay.go(at) },
       profile: () => this.profile(),
       select: (next) => this.select(next, undefined, true),
       showInEditor: (nodes) => this.showInEditor(nodes),
-      requestCode: (kernel) => this.host.requestCode(kernel),
+      requestCode: (kernel) =>
+        replay && kernel.startsWith('s')
+          ? Promise.resolve({ error: 'A plan in the making has no code: close the replay first.' })
+          : this.host.requestCode(kernel),
       openCode: (kernel) => this.host.post({ type: 'openCode', kernel }),
       forceFuse: (from, to) => this.host.post({ type: 'forceFuse', from, to }),
       fault: (message) => this.fault(message),
@@ -354,7 +380,7 @@ export class Panel {
                 class: 'link back',
                 onClick: () => this.select(NOTHING, undefined, false),
               },
-              '‹ Overview',
+              replay ? `‹ Step ${replay.at}` : '‹ Overview',
             ),
           ];
     this.details.replaceChildren(...crumbs, detailsPage(context, selection));

@@ -17,6 +17,7 @@ export interface ToolbarEvents {
   readonly toSelection: () => void;
   readonly foldAll: (folded: boolean) => void;
   readonly exportSvg: () => void;
+  readonly replay: () => void;
   readonly profile: () => void;
   readonly cancelProfile: () => void;
   readonly toggleDetails: () => void;
@@ -114,6 +115,7 @@ export class Toolbar {
         icon('⊟', 'Fold all kernels', () => events.foldAll(true)),
         icon('⊞', 'Unfold all kernels', () => events.foldAll(false)),
         icon('⤓', 'Export as SVG', events.exportSvg),
+        icon('▷', 'Replay the fusion search, step by step', events.replay),
       ),
       h('div', { class: 'group' }, this.weights.element, this.heat.element),
       h('div', { class: 'group end' }, this.running, this.profile.element, this.details),

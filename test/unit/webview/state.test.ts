@@ -14,6 +14,7 @@ import {
   type Selection,
 } from '../../../webview/state/selection';
 import {
+  currentStep,
   initialState,
   isKernelFolded,
   toSave,
@@ -23,7 +24,7 @@ import {
 } from '../../../webview/state/state';
 import { Walker } from '../../../webview/state/walk';
 import { tokenize } from '../../../webview/ui/wgsl';
-import type { CompileResult } from '../../../compiler/result';
+import type { CompileResult, FusionStep, PlanAtStep } from '../../../compiler/result';
 import { deep, mlp, odd, profileOf, transformer } from './fixture';
 
 const host = (state: State, message: HostToWebview): State =>
@@ -43,6 +44,37 @@ describe('panel state', () => {
     assert.equal(state.stale, true);
     const again = host(state, { type: 'result', result: mlp(), stale: false });
     assert.deepEqual([again.stale, again.unavailable], [false, undefined]);
+  });
+
+  it('replays the search: the drawing follows the step, and goes back to the finished plan', () => {
+    const result = mlp();
+    const step = (kernels: number): FusionStep => ({
+      ...{ kind: 'vertical', left: ['n0'], right: ['n1'], gainUs: 1, weighed: true },
+      ...{ alternatives: [], more: 0, kernels, estimatedUs: 9 },
+    });
+    const kernels = result.before.kernels.map((k, i) => ({ ...k, id: `s${i}` }));
+    const planAt = (at: number): PlanAtStep => ({
+      ...{ step: at, plan: { ...result.before, kernels }, decisions: [] },
+    });
+    const measured = host(loaded(result), { type: 'profile', profile: profileOf(result) });
+    let state = update({ ...measured, shown: 'before' }, { type: 'replay', on: true });
+    assert.equal(state.shown, 'after');
+    state = update(state, { type: 'steps', steps: [step(3), step(2)] });
+    state = update(state, { type: 'step', at: 7 });
+    assert.equal(state.replay?.at, 2);
+    assert.equal(currentStep(state)?.kernels, 2);
+    // A plan that comes late is dropped.
+    assert.equal(update(state, { type: 'planAt', planAt: planAt(1) }), state);
+    state = update(state, { type: 'planAt', planAt: planAt(2) });
+    assert.ok(state.index?.kernels.has('s0'));
+    assert.equal(state.times?.current, false);
+    state = update(state, { type: 'select', selection: { kind: 'kernel', kernel: 's0' } });
+    state = update(state, { type: 'replay', on: false });
+    assert.equal(state.index, measured.index);
+    assert.equal(state.times?.current, true);
+    assert.equal(state.selection.kind, 'none');
+    const again = update(state, { type: 'replay', on: true });
+    assert.equal(host(again, { type: 'result', result, stale: false }).replay, undefined);
   });
 
   it('is busy and stale until the next result', () => {

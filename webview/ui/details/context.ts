@@ -8,6 +8,7 @@ import type { GraphIndex, Times } from '../../render/graphIndex';
 import type { Selection } from '../../state/selection';
 import { button } from '../components';
 import { h, link, type Child } from '../dom';
+import type { ReplayPage } from './step';
 
 export interface DetailsContext {
   readonly index: GraphIndex;
@@ -18,6 +19,9 @@ export interface DetailsContext {
   readonly tuned: TuneResult | undefined;
   readonly profile: () => void;
   readonly tune: () => void;
+  readonly startReplay: () => void;
+  /** Set while the search is replayed. */
+  readonly replay: ReplayPage | undefined;
   readonly select: (selection: Selection) => void;
   readonly showInEditor: (nodes: readonly string[]) => void;
   readonly requestCode: (kernel: string) => Promise<CodeAnswer>;

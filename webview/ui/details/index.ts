@@ -3,13 +3,14 @@ import type { Selection } from '../../state/selection';
 import type { DetailsContext } from './context';
 import { kernelDetails } from './kernel';
 import { overview } from './overview';
+import { stepDetails } from './step';
 import { edgeDetails, nodeDetails, nodesDetails, tensorDetails } from './selected';
 
 export function detailsPage(context: DetailsContext, selection: Selection): HTMLElement {
   const { index } = context;
   switch (selection.kind) {
     case 'none':
-      return overview(context);
+      return context.replay ? stepDetails(context, context.replay) : overview(context);
     case 'nodes': {
       const [first] = selection.nodes;
       const node = first === undefined ? undefined : index.nodes.get(first);

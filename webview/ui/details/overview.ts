@@ -101,6 +101,15 @@ export function overview(context: DetailsContext): HTMLElement {
       ? verification(profile.verification.ok, profile.verification.outputs)
       : undefined,
     section('Kernels by time', kernelTable(context)),
+    section(
+      'How the plan came about',
+      h(
+        'p',
+        {},
+        link('Replay the search', context.startReplay),
+        ' step by step: each move with its price, and what else could have been done.',
+      ),
+    ),
     tuning(context),
     section(
       'Roofline',
