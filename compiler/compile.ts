@@ -206,8 +206,8 @@ const ROUNDS = 24;
 /** Branches and loops of ONNX files are inlined where lowering knows what decides on them. */
 function importKnowing(source: CompileSource): ImportResult {
   const knowledge = new Knowledge();
-  const read = (): ImportResult =>
-    importOnnx(source.bytes, source.file, source.sideFile, knowledge);
+  const outline = { bytes: source.bytes, cuts: source.cuts ?? [] };
+  const read = (): ImportResult => importOnnx(outline, source.file, source.sideFile, knowledge);
   let imported = read();
   for (let round = 1; knowledge.open; round++) {
     const lowered = lowerGraph(imported.graph);

@@ -6,6 +6,7 @@
  */
 import type { CompileMemory } from './fusion/memory';
 import type { Graph } from './graph/graph';
+import type { Cut } from './import/onnx/outline';
 import type { Program } from './ir/compute';
 import type { KernelIr } from './schedule/kernelIr';
 import type { KernelSpace } from './fusion/space';
@@ -23,7 +24,10 @@ import type { NearTie, Tuning } from './tuning';
 export interface CompileSource {
   /** Name for people and for picking the format by its ending. */
   readonly file: string;
+  /** The file's bytes; those of its outline, where it has `cuts`. */
   readonly bytes: Uint8Array;
+  /** Of a binary format: what `bytes` leave out, as `readOutline` found it. */
+  readonly cuts?: readonly Cut[];
   readonly sideFile?: string;
 }
 
@@ -68,4 +72,5 @@ export interface Compilation {
 export type Compile = (source: CompileSource, options?: CompileOptions) => Compilation;
 
 export { compile } from './compile';
+export { type ByteRange, type Cut, readOutline } from './import/onnx/outline';
 export { CompileMemory } from './fusion/memory';

@@ -94,7 +94,7 @@ export class FusionLens extends Owner {
     this.devices = devices;
     const results = this.register(
       new GraphResults(
-        graphSource,
+        graphSource(platform.openModel),
         this.compiler.call,
         (key) => compileInputs(key, devices, this.records),
         (text) => log.error(text),
@@ -232,7 +232,7 @@ export class FusionLens extends Owner {
   }
 
   private runnerOf(view: GraphView): Runner {
-    return pageRunner(view, this.compiler.call);
+    return pageRunner(view, this.compiler.call, this.platform.readContents);
   }
 
   private async openPage(uri: vscode.Uri): Promise<RunnerReply<Runner>> {

@@ -10,7 +10,7 @@ import { dimsOf, numberOf, type ParsedArgs } from '../args';
 import { deviceOf } from '../device';
 import { profileText } from '../format/profileText';
 import { noteMeasured, progressText, withRunner } from '../gpu';
-import { compileModel, loadModel, type Model, unknownDim } from '../load';
+import { compileModel, loadModel, type Model, placesOf, unknownDim } from '../load';
 import { jsonText } from '../terminal';
 import { NO_TUNING_FLAG, tuningOf } from '../tuningFile';
 import {
@@ -114,7 +114,7 @@ export function profileOptions(args: ParsedArgs, model: Model): ProfileOptions {
   const seconds = numberOf(args, 'seconds');
   const seed = numberOf(args, 'seed');
   return {
-    modelFolder: model.folder,
+    ...placesOf(model),
     randomWeights: args.switches.has('random-weights'),
     ...(iterations === undefined ? {} : { iterations }),
     ...(seconds === undefined ? {} : { seconds }),

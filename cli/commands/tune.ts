@@ -11,7 +11,7 @@ import type { Lab, TuneResult } from '../../tuner/types';
 import { dimsOf, numberOf } from '../args';
 import { tuneText } from '../format/tuneText';
 import { noteMeasured, withRunner } from '../gpu';
-import { compileModel, loadModel, unknownDim } from '../load';
+import { compileModel, loadModel, unknownDim, sourceOf } from '../load';
 import { jsonText } from '../terminal';
 import { readTuning, tuningPlace, writeTuning } from '../tuningFile';
 import { programVersion } from '../version';
@@ -87,11 +87,10 @@ async function run(context: Context): Promise<ExitCode> {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
     noteMeasured(terminal, adapter.value);
-    const { sideFile } = model.value;
-    const lab = new CompilerLab(
-      { file, bytes: model.value.bytes, ...(sideFile === undefined ? {} : { sideFile }) },
-      { dims: dims.dims, device: deviceForAdapter(adapter.value, undefined) },
-    );
+    const lab = new CompilerLab(sourceOf(model.value), {
+      dims: dims.dims,
+      device: deviceForAdapter(adapter.value, undefined),
+    });
     noteDiagnostics(context, lab.compilation);
     const { runnable } = lab.compilation.result;
     if (!runnable.ok)

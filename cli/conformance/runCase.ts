@@ -8,7 +8,7 @@ import { evaluate } from '../../compiler/ir/indexExpr';
 import { type DeviceProfile, opsOneByOne } from '../../compiler/result';
 import type { CancelSignal, Runner } from '../../runner/core/types';
 import { execute } from '../execute';
-import { compileModel, loadModel, type Model, UNSUPPORTED_TYPES } from '../load';
+import { compileModel, loadModel, type Model, placesOf, UNSUPPORTED_TYPES } from '../load';
 import { compareTensors } from '../tensors/compare';
 import { readTensorFile } from '../tensors/folder';
 import {
@@ -101,7 +101,7 @@ async function runSets(
       const t = set.inputs[i];
       if (t) given.set(id, t);
     });
-    const options = { modelFolder: model.folder };
+    const options = placesOf(model);
     const r = await execute(model, compilation, given, runner, options, signal, device);
     if (!r.ok) {
       const status =

@@ -8,7 +8,7 @@ import { bad, encodeNumbers, good, type HostTensor, type Outcome } from './tenso
 
 export function readPb(bytes: Uint8Array): Outcome<HostTensor> {
   const state: WireState = {};
-  const proto = readTensor(new WireReader(bytes, state));
+  const proto = readTensor(WireReader.of({ bytes, cuts: [] }, state));
   if (state.fault) return bad(`at byte ${state.fault.offset} ${state.fault.message}`);
   const r = convertTensor(proto);
   if (!r.ok) return bad(r.message);
@@ -21,6 +21,7 @@ export function readPb(bytes: Uint8Array): Outcome<HostTensor> {
       return good({ ...made, bytes: encodeNumbers(data.values, type.dtype) });
     case 'fill':
     case 'external':
+    case 'inModel':
       return bad('its contents are in another file');
   }
 }

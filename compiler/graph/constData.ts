@@ -56,12 +56,13 @@ function reader(view: DataView, dtype: DType): (i: number) => number {
 }
 
 /**
- * The `elements` numbers of a constant, row-major; undefined when they aren't at hand (external), or
+ * The `elements` numbers of a constant, row-major; undefined when they aren't at hand (in a file), or
  * the bytes are fewer than the shape asks for. i64 beyond 2^53 lose their last bits.
  */
 export function decodeConst(data: ConstData, dtype: DType, elements: number): number[] | undefined {
   switch (data.kind) {
     case 'external':
+    case 'inModel':
       return undefined;
     case 'fill':
       return new Array<number>(elements).fill(data.value);

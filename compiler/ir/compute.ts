@@ -60,6 +60,14 @@ export type ConstData =
       readonly offset: number;
       readonly length?: number;
     }
+  /** In the model file itself, of which only the outline was read. */
+  | {
+      readonly kind: 'inModel';
+      readonly offset: number;
+      readonly length: number;
+      /** `elements`: as `bytes` has them. `varints`: protobuf's integers, of which floats of 16 bits are the patterns. */
+      readonly form: 'elements' | 'varints';
+    }
   | { readonly kind: 'fill'; readonly value: number }
   | { readonly kind: 'numbers'; readonly values: readonly number[] };
 

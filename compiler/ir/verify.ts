@@ -95,6 +95,10 @@ function checkValue(program: Program, v: Value, faults: string[]): void {
       if (data.length !== undefined && data.length !== bytes)
         faults.push(`${v.id}: ${data.length} bytes of external contents instead of ${bytes}`);
       return;
+    case 'inModel':
+      if (data.form === 'elements' && data.length !== bytes)
+        faults.push(`${v.id}: ${data.length} bytes of contents in the model instead of ${bytes}`);
+      return;
     case 'fill':
       return;
   }

@@ -321,6 +321,8 @@ function constContents(data: ConstData, v: Value, elements: number): ArrayLike<n
       return Float64Array.from(data.values);
     case 'fill':
       return new Float64Array(elements).fill(data.value);
+    case 'inModel':
+      throw new Error(`the contents of ${v.id} are in the model file and were not given`);
     case 'external':
       throw new Error(`the contents of ${v.id} are in ${data.location} and were not given`);
   }

@@ -4,6 +4,7 @@
  * The worker keeps the last compilation of each open URI, so that code and execution plans are made
  * when asked for. A request for a version that is no longer the newest is answered `stale`.
  */
+import type { Cut } from '../../compiler';
 import type {
   CompileResult,
   DeviceProfile,
@@ -29,6 +30,8 @@ export interface CompileRequest {
   readonly file?: string;
   /** The file's bytes (UTF-8 for text formats): transferred. */
   readonly bytes: Uint8Array;
+  /** What they leave out of a model that was read by ranges. */
+  readonly cuts?: readonly Cut[];
   /** The side file's text, for binary formats. */
   readonly sideFile?: string;
   readonly dims?: Readonly<Record<string, number>>;

@@ -21,24 +21,55 @@ import {
   sideFileOf,
 } from './graphUris';
 
-/** One buffer of V8 can't be larger; a model of that size keeps its weights in another file anyway. */
+/** One buffer of V8 can't be larger. */
 const LARGEST_FILE = 2 ** 31 - 1;
 
-export const graphSource: GraphSource = {
-  async read(key: string): Promise<SourceRead> {
-    const document = openDocument(key);
-    if (document) {
-      const name = fileName(document.uri);
-      return {
-        kind: 'read',
-        bytes: new TextEncoder().encode(document.getText()),
-        documentVersion: document.version,
-        ...(isGraphUri(document.uri) ? {} : { file: `${name}.fuse` }),
-      };
+/** Reads a model without the contents of its tensors: by ranges, which `workspace.fs` doesn't know. */
+export type OpenModel = (path: string) => Promise<
+  | {
+      readonly ok: true;
+      readonly value: Pick<Extract<SourceRead, { kind: 'read' }>, 'bytes' | 'cuts' | 'modelFile'>;
     }
-    return readFile(vscode.Uri.parse(key, true));
-  },
-};
+  | { readonly ok: false; readonly message: string }
+>;
+
+/** @param openModel where files of this machine can be read by ranges */
+export function graphSource(openModel: OpenModel | undefined): GraphSource {
+  return {
+    async read(key: string): Promise<SourceRead> {
+      const document = openDocument(key);
+      if (document) {
+        const name = fileName(document.uri);
+        return {
+          kind: 'read',
+          bytes: new TextEncoder().encode(document.getText()),
+          documentVersion: document.version,
+          ...(isGraphUri(document.uri) ? {} : { file: `${name}.fuse` }),
+        };
+      }
+      const uri = vscode.Uri.parse(key, true);
+      return openModel && uri.scheme === 'file' && isBinaryGraph(uri)
+        ? readModel(uri, openModel)
+        : readFile(uri);
+    },
+  };
+}
+
+async function readModel(uri: vscode.Uri, openModel: OpenModel): Promise<SourceRead> {
+  try {
+    const { type } = await vscode.workspace.fs.stat(uri);
+    // Opening a pipe would wait for whoever writes to it.
+    if (!(type & vscode.FileType.File))
+      return { kind: 'unavailable', message: `${fileName(uri)} is no file.` };
+    const opened = await openModel(uri.fsPath);
+    if (!opened.ok)
+      return { kind: 'unavailable', message: `${fileName(uri)} can't be read: ${opened.message}.` };
+    const sideFile = await readSideFile(uri);
+    return { kind: 'read', ...opened.value, ...(sideFile === undefined ? {} : { sideFile }) };
+  } catch (error) {
+    return { kind: 'unavailable', message: explain(error, uri) };
+  }
+}
 
 async function readFile(uri: vscode.Uri): Promise<SourceRead> {
   try {

@@ -1,6 +1,6 @@
 /** What the settings add to a compile and to a profile run. */
 import * as vscode from 'vscode';
-import type { ProfileOptions } from '../../runner/core/types';
+import type { ModelFile, ProfileOptions } from '../../runner/core/types';
 import type { Devices } from './devices';
 import type { CompileInputs } from './results';
 import { readSettings } from './settings';
@@ -21,12 +21,14 @@ export async function compileInputs(
   };
 }
 
-export function profileOptions(key: string): ProfileOptions {
+/** @param modelFile of the compiled result */
+export function profileOptions(key: string, modelFile: ModelFile | undefined): ProfileOptions {
   const uri = vscode.Uri.parse(key);
   const { profileSeconds } = readSettings(uri);
   return {
     seconds: profileSeconds,
     verify: true,
+    ...(modelFile ? { modelFile } : {}),
     // External weights may lie in the model's folder and nowhere else.
     ...(uri.scheme === 'file' ? { modelFolder: vscode.Uri.joinPath(uri, '..').fsPath } : {}),
   };

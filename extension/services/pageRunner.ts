@@ -14,7 +14,14 @@ import type {
   RunOutput,
   TrialResult,
 } from '../../runner/core/types';
+import { replyOf } from '../../runner/core/faults';
 import type { GraphView } from '../webviewHost/graphView';
+import {
+  profileWithContents,
+  type ReadContents,
+  runWithContents,
+  trialWithContents,
+} from './pageContents';
 import type { CallCompiler } from '../worker/client';
 
 const ignore = (): void => undefined;
@@ -25,13 +32,21 @@ const NEVER: CancelSignal = {
   removeEventListener: ignore,
 };
 
-export function pageRunner(view: Pick<GraphView, 'runInPage'>, call: CallCompiler): Runner {
+/** @param read contents that are in files, where there is a disk */
+export function pageRunner(
+  view: Pick<GraphView, 'runInPage'>,
+  call: CallCompiler,
+  read: ReadContents = () => Promise.resolve(undefined),
+): Runner {
   return {
     adapter: () =>
       view.runInPage({ kind: 'adapter', job: {} }, ignore, NEVER) as Promise<
         RunnerReply<AdapterInfo>
       >,
-    profile: async (job, onProgress, signal) => {
+    profile: async (given, onProgress, signal) => {
+      const filled = await replyOf(() => profileWithContents(given, read));
+      if (!filled.ok) return filled;
+      const job = filled.value;
       // The page answers a job of one kind with the result of that kind: contracts/webview.ts.
       const measured = (await view.runInPage(
         { kind: 'profile', job },
@@ -41,14 +56,20 @@ export function pageRunner(view: Pick<GraphView, 'runInPage'>, call: CallCompile
       if (!measured.ok) return measured;
       return verify(call, job, measured.value, onProgress, signal);
     },
-    run: (job, onProgress, signal) =>
-      view.runInPage({ kind: 'run', job }, onProgress, signal) as Promise<
+    run: async (given, onProgress, signal) => {
+      const job = await replyOf(() => runWithContents(given, read));
+      if (!job.ok) return job;
+      return view.runInPage({ kind: 'run', job: job.value }, onProgress, signal) as Promise<
         RunnerReply<readonly RunOutput[]>
-      >,
-    trial: (job, onProgress, signal) =>
-      view.runInPage({ kind: 'trial', job }, onProgress, signal) as Promise<
+      >;
+    },
+    trial: async (given, onProgress, signal) => {
+      const job = await replyOf(() => trialWithContents(given, read));
+      if (!job.ok) return job;
+      return view.runInPage({ kind: 'trial', job: job.value }, onProgress, signal) as Promise<
         RunnerReply<TrialResult>
-      >,
+      >;
+    },
     dispose: () => undefined,
   };
 }

@@ -6,6 +6,7 @@
  */
 import type {
   AdapterInfo,
+  ModelFile,
   ProfileOptions,
   ProfileResult,
   Runner,
@@ -34,7 +35,7 @@ export class Profiler extends Owner {
     private readonly results: GraphResults,
     private readonly measurements: Measurements,
     private readonly openRunner: OpenRunner,
-    private readonly options: (uri: string) => ProfileOptions,
+    private readonly options: (uri: string, modelFile: ModelFile | undefined) => ProfileOptions,
     /** Hears which adapter the kernels will run on, before they are compiled for it. */
     private readonly learn: (adapter: AdapterInfo) => void,
   ) {
@@ -110,7 +111,7 @@ export class Profiler extends Owner {
       this.learn(adapter.value);
       const job = await this.results.ask('job', uri, (at) => ({
         ...at,
-        options: this.options(uri),
+        options: this.options(uri, this.results.get(uri)?.modelFile),
       }));
       if (!job.ok) return failed('BAD_INPUT', job.message);
       if (signal.aborted) return cancelled();

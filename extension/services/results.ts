@@ -8,8 +8,10 @@
  *  - *retained*: somebody shows the file, so a change compiles it at once. Everything else compiles
  *    when it is asked for ({@link GraphResults.fresh}) and is kept while there is room.
  */
+import type { Cut } from '../../compiler';
 import type { CompileResult, DeviceProfile } from '../../compiler/result';
 import type { Tuning } from '../../compiler/tuning';
+import type { ModelFile } from '../../runner/core/types';
 import type { CompilerApi } from '../contracts/compiler';
 import { type Disposable, Emitter, Owner, reportRejection } from '../common/lifecycle';
 import type { CallCompiler, CallError } from '../worker/client';
@@ -18,6 +20,9 @@ export type SourceRead =
   | {
       readonly kind: 'read';
       readonly bytes: Uint8Array;
+      /** Of a model that was read by ranges: what `bytes` leave out, and where it is. */
+      readonly cuts?: readonly Cut[];
+      readonly modelFile?: ModelFile;
       /** Its name, where the URI doesn't tell the format. */
       readonly file?: string;
       /** The text document's version, when it came from one. */
@@ -41,6 +46,8 @@ export interface GraphState {
   readonly result?: CompileResult;
   /** The text document's version that the result was made from. */
   readonly documentVersion?: number;
+  /** The file that the result was made from, where contents of tensors were left in it. */
+  readonly modelFile?: ModelFile;
   /** The result belongs to the newest contents. */
   readonly fresh: boolean;
   readonly busy: boolean;
@@ -55,6 +62,7 @@ interface Entry {
   problemRevision: number;
   result?: CompileResult;
   documentVersion?: number;
+  modelFile?: ModelFile;
   problem?: string;
   running: number;
   retained: number;
@@ -218,11 +226,12 @@ export class GraphResults extends Owner {
         delete entry.result;
         return;
       }
-      const { bytes, file, sideFile, documentVersion } = source;
+      const { bytes, cuts, file, sideFile, documentVersion, modelFile } = source;
       const reply = await this.call('compile', {
         uri,
         version: revision,
         bytes,
+        ...(cuts ? { cuts } : {}),
         ...(file === undefined ? {} : { file }),
         ...(sideFile === undefined ? {} : { sideFile }),
         ...inputs,
@@ -233,6 +242,8 @@ export class GraphResults extends Owner {
         entry.resultRevision = revision;
         if (documentVersion === undefined) delete entry.documentVersion;
         else entry.documentVersion = documentVersion;
+        if (modelFile === undefined) delete entry.modelFile;
+        else entry.modelFile = modelFile;
         if (entry.problemRevision <= revision) delete entry.problem;
       } else if (reply.error.kind !== 'stale') {
         settleProblem(entry, revision, this.explain(reply.error, uri));
@@ -305,13 +316,14 @@ function wake(entry: Entry): void {
 }
 
 function stateOf(entry: Entry): GraphState {
-  const { uri, result, documentVersion, problem } = entry;
+  const { uri, result, documentVersion, modelFile, problem } = entry;
   return {
     uri,
     fresh: entry.resultRevision === entry.revision,
     busy: entry.running > 0 || entry.timer !== undefined,
     ...(result ? { result } : {}),
     ...(documentVersion === undefined ? {} : { documentVersion }),
+    ...(modelFile === undefined ? {} : { modelFile }),
     ...(problem === undefined ? {} : { problem }),
   };
 }

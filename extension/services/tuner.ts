@@ -3,7 +3,13 @@
  * Profile would use, and its records kept in the workspace.
  */
 import * as vscode from 'vscode';
-import type { AdapterInfo, ProfileOptions, Runner, RunnerReply } from '../../runner/core/types';
+import type {
+  AdapterInfo,
+  ModelFile,
+  ProfileOptions,
+  Runner,
+  RunnerReply,
+} from '../../runner/core/types';
 import { mergeRecords, recordsText } from '../../tuner/records';
 import { tune } from '../../tuner/search';
 import type { Lab, LabAsk, TuneProgress, TuneResult } from '../../tuner/types';
@@ -26,7 +32,7 @@ export class Tuner extends Owner {
     private readonly results: GraphResults,
     private readonly records: TuningRecords,
     private readonly openRunner: OpenRunner,
-    private readonly options: (uri: string) => ProfileOptions,
+    private readonly options: (uri: string, modelFile: ModelFile | undefined) => ProfileOptions,
     private readonly learn: (adapter: AdapterInfo) => void,
   ) {
     super();
@@ -75,7 +81,7 @@ export class Tuner extends Owner {
       const adapter = await runner.adapter();
       if (!adapter.ok) return adapter;
       this.learn(adapter.value);
-      const { result, problem } = await this.results.fresh(key);
+      const { result, problem, modelFile } = await this.results.fresh(key);
       if (!result) return failed(problem ?? 'The file has not been compiled.');
       const reply = await tune(
         this.labOf(key, result.version),
@@ -84,7 +90,7 @@ export class Tuner extends Owner {
         known.records,
         {
           ...{ file: place.file, seconds, version: this.records.version, onProgress, signal },
-          profile: this.options(key),
+          profile: this.options(key, modelFile),
           now: () => performance.now() / 1000,
         },
       );

@@ -130,6 +130,7 @@ export class CompilerService {
     const source = {
       file: request.file ?? fileName(uri),
       bytes: request.bytes,
+      ...(request.cuts ? { cuts: request.cuts } : {}),
       ...(request.sideFile === undefined ? {} : { sideFile: request.sideFile }),
     };
     const untuned = {

@@ -3,6 +3,7 @@
  * beside the model, or made up from the seed. The GPU and the reference get the same numbers.
  */
 import { dtypeBytes, isFloat } from '../../compiler/graph/dtype';
+import { decodeVarints } from '../../compiler/import/onnx/tensors';
 import type { ConstData, Program } from '../../compiler/ir/compute';
 import type { ValueId } from '../../compiler/ir/expr';
 import { constOf, product, rewrite, num } from '../../compiler/ir/indexExpr';
@@ -45,8 +46,7 @@ export class ContentSource {
   async forReference(): Promise<Map<ValueId, ArrayLike<number>>> {
     const out = new Map<ValueId, ArrayLike<number>>();
     for (const [id, d] of this.described) {
-      const own = d.data && d.data.kind !== 'external' && !this.replaced(d);
-      if (!own) out.set(id, await this.numbers(d));
+      if (!d.data || isInFile(d.data) || this.replaced(d)) out.set(id, await this.numbers(d));
     }
     return out;
   }
@@ -108,7 +108,8 @@ export class ContentSource {
       const seed = this.options.seed ?? DEFAULT_SEED;
       return madeUp(d.key, seed, d.dtype, d.elements, d.traits, d.role !== 'input');
     }
-    if (d.data.kind !== 'external') return contentsOf(d.data, d.dtype, d.elements);
+    if (!isInFile(d.data)) return contentsOf(d.data, d.dtype, d.elements);
+    if (d.data.kind === 'inModel') return this.fromModel(d, d.data);
     const { location, offset } = d.data;
     const length = d.elements * dtypeBytes(d.dtype);
     const folder = this.options.modelFolder;
@@ -119,4 +120,29 @@ export class ContentSource {
     const bytes = await this.host.readExternal({ folder, location, offset, length });
     return decode(bytes, d.dtype);
   }
+
+  private async fromModel(
+    d: Described,
+    { offset, length, form }: Extract<ConstData, { kind: 'inModel' }>,
+  ): Promise<ArrayLike<number>> {
+    const { modelFile } = this.options;
+    if (!modelFile || !this.host.readModel)
+      fail(
+        'BAD_INPUT',
+        `The contents of ${d.name} are in the model’s file, which can’t be read here.`,
+        {
+          advice: 'Profile with random weights.',
+        },
+      );
+    const bytes = await this.host.readModel(modelFile, { offset, length });
+    if (form === 'elements') return decode(bytes, d.dtype);
+    return (
+      decodeVarints(bytes, d.dtype) ??
+      fail('BAD_INPUT', `The contents of ${d.name} are damaged: they are no list of integers.`)
+    );
+  }
+}
+
+function isInFile(data: ConstData): data is Extract<ConstData, { kind: 'external' | 'inModel' }> {
+  return data.kind === 'external' || data.kind === 'inModel';
 }

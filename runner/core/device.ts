@@ -5,9 +5,10 @@
  * The GPU object, the clock and the pause come from the host: this folder knows neither Dawn nor a
  * browser. WebGPU's flags are written as their numbers, since a host need not have them as globals.
  */
+import type { ByteRange } from '../../compiler';
 import type { AdapterLimits } from '../../compiler/result';
 import { fail, Faulted } from './faults';
-import type { AdapterInfo, Progress, RunnerFault } from './types';
+import type { AdapterInfo, ModelFile, Progress, RunnerFault } from './types';
 
 export const USAGE = {
   mapRead: 0x0001,
@@ -34,6 +35,8 @@ export interface Host {
   readMeasured?(adapter: AdapterInfo): Promise<Pick<AdapterInfo, 'measured' | 'measuredNote'>>;
   /** Contents in a file beside the model. */
   readExternal?(request: ExternalRequest): Promise<Uint8Array>;
+  /** Contents in the model's own file, which must still be the one that was compiled. */
+  readModel?(file: ModelFile, range: ByteRange): Promise<Uint8Array>;
 }
 
 export interface ExternalRequest {

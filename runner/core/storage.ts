@@ -90,7 +90,7 @@ export function numbersOf(data: StorageArray): ArrayLike<number> {
 
 /** Contents that are in the plan itself, as numbers. */
 export function contentsOf(
-  data: Exclude<BufferData, { kind: 'external' }>,
+  data: Exclude<BufferData, { kind: 'external' | 'inModel' }>,
   dtype: DType,
   elements: number,
 ): ArrayLike<number> {

@@ -118,8 +118,18 @@ export interface ProfileOptions {
   readonly randomWeights?: boolean;
   /** Folder that external data must stay inside. */
   readonly modelFolder?: string;
+  /** The model's file, for contents that the compiler left in it. */
+  readonly modelFile?: ModelFile;
   /** Skip the reference (its time is long for big graphs); the result then says so and is not ok. */
   readonly verify?: boolean;
+}
+
+/** A file as it was when the compiler read it. */
+export interface ModelFile {
+  readonly path: string;
+  readonly size: number;
+  /** Milliseconds. */
+  readonly modified: number;
 }
 
 /** What went wrong, in a form that the editor and the command line can word and act upon. */

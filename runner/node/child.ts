@@ -6,6 +6,7 @@ import { hostname } from 'node:os';
 import { Server, type Host, type RunnerReply, type Watch } from '../core';
 import { letDawnSleep, loadDawn, pause } from './dawn';
 import { readExternal } from './external';
+import { readModel } from './ranges';
 import { readProfile } from './profileCache';
 import { HEARTBEAT_MS, HOST_VARIABLE, type FromChild, type Job, type ToChild } from './protocol';
 
@@ -104,6 +105,7 @@ async function main(): Promise<void> {
       now: () => performance.now(),
       pause,
       readExternal,
+      readModel,
       readMeasured: (adapter) => readProfile(adapter),
     };
     const work = serve(new Server(host));

@@ -5,6 +5,7 @@
 import { open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fail, Faulted, type ExternalRequest } from '../core';
+import { readRange } from './ranges';
 
 export async function readExternal(request: ExternalRequest): Promise<Uint8Array> {
   const { location, offset, length } = request;
@@ -19,12 +20,8 @@ export async function readExternal(request: ExternalRequest): Promise<Uint8Array
         'BAD_INPUT',
         `${location} has ${size} bytes; the model wants bytes ${offset} to ${offset + length} of it.`,
       );
-    const bytes = new Uint8Array(length);
-    for (let at = 0; at < length;) {
-      const { bytesRead } = await handle.read(bytes, at, length - at, offset + at);
-      if (bytesRead === 0) fail('BAD_INPUT', `${location} ended while it was read.`);
-      at += bytesRead;
-    }
+    const bytes = await readRange(handle, { offset, length });
+    if (bytes.length < length) fail('BAD_INPUT', `${location} ended while it was read.`);
     return bytes;
   } finally {
     await handle.close();

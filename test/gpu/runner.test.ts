@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { appendFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { BufferSpec } from '../../compiler/result';
 import { createNodeRunner, type NodeRunner, type NodeRunnerOptions } from '../../runner/node';
 import type { Progress, RunJob, Runner, RunnerReply } from '../../runner/core';
 import { dispatch, ENDLESS, f32, N, NEVER, ROW_SUM, saxpy, saxpyJob } from './runnerPlans';
@@ -73,6 +76,39 @@ describe('the runner on Dawn', () => {
 
   it('runs a kernel on given tensors', async () => {
     checkSaxpy(await runner.run(saxpyRun(), quiet, NEVER));
+  });
+
+  it('reads contents that were left in the model’s file', async () => {
+    const base = mkdtempSync(path.join(tmpdir(), 'runner-'));
+    const file = path.join(base, 'm.onnx');
+    const halves = Uint8Array.from({ length: 2 * N }, (_, i) => (i % 2 === 0 ? 0x80 : 0x78));
+    writeFileSync(file, Buffer.concat([new Uint8Array(5), new Uint8Array(b.buffer), halves]));
+    const { size, mtimeMs: modified } = statSync(file);
+    const options = { modelFile: { path: file, size, modified } };
+    const withData = (data: BufferSpec['data'], dtype: BufferSpec['dtype'] = 'f32'): RunJob => {
+      const { exec } = saxpyRun();
+      const buffers = exec.buffers.map((s) =>
+        s.id === 'b' && data ? { ...s, dtype, role: 'param' as const, data } : s,
+      );
+      return { exec: { ...exec, buffers }, inputs: [{ buffer: 'x', data: x }], options };
+    };
+    const elements = { kind: 'inModel', offset: 5, length: 4 * N, form: 'elements' } as const;
+    checkSaxpy(await runner.run(withData(elements), quiet, NEVER));
+    // The bits of the half float 1.
+    const varints = { ...elements, offset: 5 + 4 * N, length: 2 * N, form: 'varints' } as const;
+    const [y] = value(await runner.run(withData(varints, 'f16'), quiet, NEVER));
+    assert.ok(Math.abs((y?.data[3] ?? NaN) - (2 * (x[3] ?? 0) + 1)) < 1e-4);
+    const short = { ...varints, length: 2 * N - 2 };
+    assert.match(
+      fault(await runner.run(withData(short, 'f16'), quiet, NEVER)).message,
+      /b has 999 elements instead of 1000/,
+    );
+    appendFileSync(file, 'x');
+    assert.match(
+      fault(await runner.run(withData(elements), quiet, NEVER)).message,
+      /has changed since it was compiled/,
+    );
+    rmSync(base, { recursive: true });
   });
 
   it('passes uniforms and chains dispatches', async () => {

@@ -2,26 +2,29 @@
  * ONNX files to L0.
  *
  * `importOnnx` is total: whatever the bytes are, it returns a graph of what it could read and all
- * diagnostics. Weights stay views of `bytes`, or references to files beside the model.
+ * diagnostics. Weights stay views of the outline's bytes, or references to where they are: in the
+ * model file, where the outline has left them out, or beside it.
  */
 import { type Diagnostic, error } from '../../diagnostics';
 import type { Graph, ImportResult } from '../../graph/graph';
 import { buildGraph } from './importer';
 import { Knowledge } from './knowledge';
+import type { FileOutline } from './outline';
 import { readModel } from './proto';
 import { readSideFile } from './sideFile';
 import { WireReader, type WireState } from './wire';
 
 /** `knowledge`, when given, is asked what the file doesn't say; while it is open the graph is a draft. */
 export function importOnnx(
-  bytes: Uint8Array,
+  file: Uint8Array | FileOutline,
   fileName: string,
   sideFile?: string,
   knowledge = new Knowledge(),
 ): ImportResult {
   const diagnostics: Diagnostic[] = [];
+  const outline = file instanceof Uint8Array ? { bytes: file, cuts: [] } : file;
   const state: WireState = {};
-  const model = readModel(new WireReader(bytes, state));
+  const model = readModel(WireReader.of(outline, state));
   if (state.fault) {
     diagnostics.push(
       error(
@@ -33,7 +36,9 @@ export function importOnnx(
   }
   if (!model.graph) {
     const message =
-      bytes.length === 0 ? 'the file is empty' : 'this is no ONNX model: there is no graph in it';
+      outline.bytes.length === 0
+        ? 'the file is empty'
+        : 'this is no ONNX model: there is no graph in it';
     diagnostics.push(error('NO_GRAPH', message));
     return { graph: emptyGraph(fileName), diagnostics };
   }

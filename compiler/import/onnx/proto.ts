@@ -2,9 +2,11 @@
  * The part of ONNX's schema that the importer needs, decoded from the wire.
  *
  * Names are those of onnx.proto without the `Proto`. Documentation strings, metadata, training
- * information and quantisation notes are skipped. A tensor's contents stay views of the file.
+ * information and quantisation notes are skipped. A tensor's contents stay views of the file, or
+ * references to where they are in it.
  */
-import { DELIMITED, type WireReader } from './wire';
+import type { ByteRange } from './outline';
+import { type Contents, DELIMITED, type WireReader } from './wire';
 
 export interface OnnxModel {
   irVersion: number;
@@ -66,15 +68,20 @@ export interface OnnxAttribute {
   other: boolean;
 }
 
+/** `int32_data`, `int64_data`, `uint64_data`. */
+export type IntField = 5 | 7 | 11;
+
 export interface OnnxTensor {
   name: string;
   readonly dims: number[];
   /** TensorProto.DataType */
   dataType: number;
-  raw?: Uint8Array;
+  raw?: Contents;
   /** `float_data` and `double_data` when packed: the very bytes of the elements. */
-  packedFloats?: Uint8Array;
-  packedDoubles?: Uint8Array;
+  packedFloats?: Contents;
+  packedDoubles?: Contents;
+  /** `int32_data`, `int64_data` or `uint64_data`, packed, where the outline has left them out. */
+  readonly varints: Partial<Record<IntField, ByteRange>>;
   readonly floats: number[];
   readonly doubles: number[];
   readonly int32s: number[];
@@ -237,6 +244,7 @@ export function readTensor(r: WireReader): OnnxTensor {
     int32s: [],
     int64s: [],
     uint64s: [],
+    varints: {},
     external: false,
     externalData: new Map(),
   };
@@ -245,16 +253,16 @@ export function readTensor(r: WireReader): OnnxTensor {
     else if (r.field === 2) t.dataType = r.int();
     else if (r.field === 4) {
       // One packed run, which is what every writer makes, stays a view.
-      if (r.wireType === DELIMITED && !t.packedFloats) t.packedFloats = r.bytes();
+      if (r.wireType === DELIMITED && !t.packedFloats) t.packedFloats = r.contents();
       else r.floats(t.floats);
-    } else if (r.field === 5) r.ints(t.int32s);
-    else if (r.field === 7) r.ints(t.int64s);
+    } else if (r.field === 5) t.varints[5] = r.ints(t.int32s);
+    else if (r.field === 7) t.varints[7] = r.ints(t.int64s);
     else if (r.field === 8) t.name = r.string();
-    else if (r.field === 9) t.raw = r.bytes();
+    else if (r.field === 9) t.raw = r.contents();
     else if (r.field === 10) {
-      if (r.wireType === DELIMITED && !t.packedDoubles) t.packedDoubles = r.bytes();
+      if (r.wireType === DELIMITED && !t.packedDoubles) t.packedDoubles = r.contents();
       else r.doubles(t.doubles);
-    } else if (r.field === 11) r.ints(t.uint64s, false);
+    } else if (r.field === 11) t.varints[11] = r.ints(t.uint64s, false);
     else if (r.field === 13) readEntry(r.message(), t.externalData);
     else if (r.field === 14) t.external = r.int() === 1;
     else r.skip();

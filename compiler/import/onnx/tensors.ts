@@ -3,7 +3,8 @@
  *
  * ONNX stores a tensor's elements in one of three places: `raw_data` (little-endian bytes), a typed
  * field (`float_data`… where half floats are bit patterns in `int32_data`), or a file beside the
- * model. The first, and packed floats, are used as they lie in the file.
+ * model. The first, and packed floats, are used as they lie in the file. What the file's outline has
+ * left out (outline.ts) becomes a reference to where it is.
  */
 import { bfloatToNumber, decodeConst, halfToNumber } from '../../graph/constData';
 import { type DType, dtypeBytes } from '../../graph/dtype';
@@ -11,7 +12,8 @@ import type { ConstTensor } from '../../graph/graph';
 import type { ConstData } from '../../ir/compute';
 import { constOf, num } from '../../ir/indexExpr';
 import { ONNX_DTYPES } from '../../ops/shared';
-import type { OnnxTensor } from './proto';
+import type { IntField, OnnxTensor } from './proto';
+import { type Contents, packedInts } from './wire';
 
 const OTHER_ELEMENT_TYPES: Readonly<Record<number, string>> = {
   0: 'undefined',
@@ -85,6 +87,11 @@ function contents(
     return exactBytes(t.packedFloats, wanted, 'float_data');
   if (dtype === 'f64' && t.packedDoubles && t.doubles.length === 0)
     return exactBytes(t.packedDoubles, wanted, 'double_data');
+  const field = intField(dtype);
+  const ints = field && t.varints[field];
+  // Each takes ten bytes at most and one at least; how many they are shows when they are read.
+  if (ints && ints.length >= elements && ints.length <= 10 * elements)
+    return { kind: 'inModel', offset: ints.offset, length: ints.length, form: 'varints' };
   const values = typedValues(t, dtype);
   if (values.length !== elements)
     return {
@@ -95,46 +102,91 @@ function contents(
 }
 
 function exactBytes(
-  bytes: Uint8Array,
+  bytes: Contents,
   wanted: number,
   where: string,
 ): ConstData | { readonly code: string; readonly message: string } {
-  if (bytes.length === wanted) return { kind: 'bytes', bytes };
+  if (bytes.length === wanted)
+    return bytes instanceof Uint8Array
+      ? { kind: 'bytes', bytes }
+      : { kind: 'inModel', offset: bytes.offset, length: wanted, form: 'elements' };
   return {
     code: 'TENSOR_DATA',
     message: `${where} has ${bytes.length} bytes where its shape asks for ${wanted}`,
   };
 }
 
-function typedValues(t: OnnxTensor, dtype: DType): number[] {
+function typedValues(t: OnnxTensor, dtype: DType): readonly number[] {
   switch (dtype) {
     case 'f32':
-      return t.packedFloats ? [...floatsOf(t.packedFloats, 4), ...t.floats] : t.floats;
+      return [...floatsOf(t.packedFloats, 4), ...t.floats];
     case 'f64':
-      return t.packedDoubles ? [...floatsOf(t.packedDoubles, 8), ...t.doubles] : t.doubles;
-    case 'f16':
-      return t.int32s.map(halfToNumber);
-    case 'bf16':
-      return t.int32s.map(bfloatToNumber);
+      return [...floatsOf(t.packedDoubles, 8), ...t.doubles];
     case 'i64':
       return t.int64s;
     case 'u32':
     case 'u64':
       return t.uint64s;
+    case 'f16':
+    case 'bf16':
     case 'bool':
-      return t.int32s.map((v) => (v === 0 ? 0 : 1));
     case 'i8':
     case 'u8':
     case 'i16':
     case 'u16':
     case 'i32':
-      return t.int32s;
+      return fromInts(t.int32s, dtype);
   }
 }
 
-function floatsOf(bytes: Uint8Array, size: 4 | 8): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+/** What integers in a typed field stand for. */
+function fromInts(ints: readonly number[], dtype: DType): readonly number[] {
+  switch (dtype) {
+    case 'f16':
+      return ints.map(halfToNumber);
+    case 'bf16':
+      return ints.map(bfloatToNumber);
+    case 'bool':
+      return ints.map((v) => (v === 0 ? 0 : 1));
+    default:
+      return ints;
+  }
+}
+
+/** The field of integers that a type's elements are in. */
+function intField(dtype: DType): IntField | undefined {
+  switch (dtype) {
+    case 'f32':
+    case 'f64':
+      return undefined;
+    case 'i64':
+      return 7;
+    case 'u32':
+    case 'u64':
+      return 11;
+    case 'f16':
+    case 'bf16':
+    case 'bool':
+    case 'i8':
+    case 'u8':
+    case 'i16':
+    case 'u16':
+    case 'i32':
+      return 5;
+  }
+}
+
+/** The contents of a field of integers that was left out when compiling; undefined where it has none. */
+export function decodeVarints(bytes: Uint8Array, dtype: DType): readonly number[] | undefined {
+  const ints = packedInts(bytes, dtype !== 'u32' && dtype !== 'u64');
+  return ints && fromInts(ints, dtype);
+}
+
+/** Of a list in several runs. One that was left out counts as missing: no writer makes such. */
+function floatsOf(bytes: Contents | undefined, size: 4 | 8): number[] {
   const out: number[] = [];
+  if (!(bytes instanceof Uint8Array)) return out;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let i = 0; i + size <= bytes.length; i += size)
     out.push(size === 4 ? view.getFloat32(i, true) : view.getFloat64(i, true));
   return out;

@@ -4,7 +4,7 @@
  */
 export type Bytes = number[];
 
-function varint(n: number | bigint): Bytes {
+export function varint(n: number | bigint): Bytes {
   const out: Bytes = [];
   let rest = BigInt.asUintN(64, BigInt(n));
   while (rest >= 128n) {

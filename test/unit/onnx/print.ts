@@ -49,6 +49,8 @@ function printData(t: Tensor): string {
       return ` (${d.values.join(', ')})`;
     case 'fill':
       return ` filled with ${d.value}`;
+    case 'inModel':
+      return ` in the file at ${d.offset}, ${d.length} bytes${d.form === 'varints' ? ' of varints' : ''}`;
     case 'external':
       return ` at ${d.location}+${d.offset}`;
   }
