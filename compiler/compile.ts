@@ -38,6 +38,7 @@ import type { Program } from './ir/compute';
 import type { ValueId } from './ir/expr';
 import * as I from './ir/indexExpr';
 import { type Lowered, lowerGraph } from './ops/lower';
+import { type Import, settleSizes } from './sizes';
 import type {
   CompileResult,
   ExecPlan,
@@ -65,19 +66,18 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const device = options.device ?? DEFAULT_DEVICE;
   const f16 = device.limits.f16;
 
-  const imported = timed('import', () => importSource(source));
-  const graph = withDims(imported.graph, options.dims ?? {});
+  const settled = timed('import', () => settleSizes(importer(source), options.dims ?? {}));
+  const { imported, fixed: graph } = settled;
   const lowered = timed('lower', () => {
-    const l = lowerGraph(graph);
     // One of the buffers is the result's.
     const most = device.limits.maxStorageBuffersPerShaderStage - 1;
-    return { ...l, program: splitWideComputes(l.program, most) };
+    return { ...settled.lowered, program: splitWideComputes(settled.lowered.program, most) };
   });
   const { program } = lowered;
   const diagnostics: Diagnostic[] = [
     ...imported.diagnostics,
     ...lowered.diagnostics,
-    ...dimDiagnostics(graph, options.dims ?? {}),
+    ...settled.diagnostics,
     ...storageDiagnostics(program, f16),
   ];
 
@@ -152,7 +152,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     plan.kernels.find((k) => k.id === id);
   return {
     result,
-    graph,
+    graph: settled.graph,
     program,
     steps: () => stepsOf(plans),
     planAt: (step) => planAt(step, graph, lowered, plans, decisions, ctx),
@@ -204,13 +204,13 @@ function contextOf(device: CompileResult['device'], program: Program): string {
 const ROUNDS = 24;
 
 /** Branches and loops of ONNX files are inlined where lowering knows what decides on them. */
-function importKnowing(source: CompileSource): ImportResult {
+function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): ImportResult {
   const knowledge = new Knowledge();
   const outline = { bytes: source.bytes, cuts: source.cuts ?? [] };
   const read = (): ImportResult => importOnnx(outline, source.file, source.sideFile, knowledge);
   let imported = read();
   for (let round = 1; knowledge.open; round++) {
-    const lowered = lowerGraph(imported.graph);
+    const lowered = lowerGraph(fix(imported.graph));
     knowledge.answer(
       {
         contents: (t) => lowered.contents(t),
@@ -225,34 +225,11 @@ function importKnowing(source: CompileSource): ImportResult {
   return imported;
 }
 
-function importSource(source: CompileSource): ImportResult {
+function importer(source: CompileSource): Import {
   const file = source.file.toLowerCase();
-  if (file.endsWith('.onnx')) return importKnowing(source);
-  return importFuse(source.bytes, source.file);
-}
-
-function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {
-  const dims = new Map(graph.dims);
-  for (const [name, n] of Object.entries(given))
-    if (dims.has(name) && Number.isInteger(n) && n >= 1) dims.set(name, n);
-  return { ...graph, dims };
-}
-
-function dimDiagnostics(graph: Graph, given: Readonly<Record<string, number>>): Diagnostic[] {
-  const out: Diagnostic[] = [];
-  for (const [name, n] of Object.entries(given)) {
-    if (!graph.dims.has(name)) {
-      const known = [...graph.dims.keys()];
-      out.push(
-        error(
-          'UNKNOWN_DIM',
-          `the graph has no dim named '${name}'${known.length > 0 ? `; it has ${known.join(', ')}` : '; all its shapes are plain numbers'}`,
-        ),
-      );
-    } else if (!Number.isInteger(n) || n < 1)
-      out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 1, not ${n}`));
-  }
-  return out;
+  if (file.endsWith('.onnx')) return (fix) => importKnowing(source, fix);
+  const imported = importFuse(source.bytes, source.file);
+  return () => imported;
 }
 
 /** Types that WGSL can't store as they are: said once per type. */

@@ -116,6 +116,7 @@ const families = [
   ['Vision', 'vision', 'visionOps'],
   ['Selection', 'selection', 'selectionOps'],
   ['Features', 'extraction', 'extractionOps'],
+  ['Retired', 'retired', 'retiredOps'],
 ];
 const unsupported = ['unsupported', 'unsupportedOps'];
 

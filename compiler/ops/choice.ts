@@ -197,7 +197,9 @@ const prelu: OpDef = {
     const x = ctx.input(0);
     let slope = ctx.input(1);
     const rank = x.shape.length;
-    if (!fromOnnx(ctx) && slope.shape.length === 1 && rank > 2) {
+    // In `.fuse`, and in files before version 7, a list of slopes has one for each channel.
+    const perChannel = !fromOnnx(ctx) || ctx.int('opset') < 7;
+    if (perChannel && slope.shape.length === 1 && rank > 2) {
       slope = reshapeView(ctx, slope, [...slope.shape, ...new Array<number>(rank - 2).fill(1)]);
     }
     if (broadcastShapes(ctx, [x.shape, slope.shape]).length > rank) {

@@ -28,6 +28,7 @@ import { signalOps } from './signal';
 import { visionOps } from './vision';
 import { selectionOps } from './selection';
 import { extractionOps } from './extraction';
+import { retiredOps } from './retired';
 import { unsupportedOps } from './unsupported';
 
 export const OPS: readonly OpDef[] = [
@@ -57,6 +58,7 @@ export const OPS: readonly OpDef[] = [
   ...visionOps,
   ...selectionOps,
   ...extractionOps,
+  ...retiredOps,
   ...unsupportedOps,
 ];
 

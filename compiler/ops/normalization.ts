@@ -25,6 +25,7 @@ import type { FuseArg, FuseCall, FuseForm, FuseParam, LowerContext, LTensor, OpD
 import {
   atBroadcast,
   attrsOf,
+  broadcastShapes,
   axisParam,
   checkAxes,
   computeFloat,
@@ -311,13 +312,24 @@ function batchNorm(ctx: LowerContext): readonly LTensor[] {
   const [scale, bias, mean, variance] = fromOnnx(ctx)
     ? [at(1), at(2), at(3), at(4)]
     : [at(3), at(4), at(1), at(2)];
-  for (const [t, what] of [
-    [scale, 'weight'],
-    [bias, 'bias'],
-    [mean, 'mean'],
-    [variance, 'variance'],
-  ] as const)
-    perChannel(ctx, t, channels, what);
+  // Until opset 9 there could be one of each for every element of a sample.
+  const perElement = fromOnnx(ctx) && ctx.int('opset') < 9 && !ctx.bool('spatial', true);
+  if (perElement) {
+    for (const t of [scale, bias, mean, variance])
+      if (t && broadcastShapes(ctx, [t.shape, x.shape.slice(1)]).length > x.shape.length - 1)
+        ctx.fail(
+          'SHAPE_MISMATCH',
+          `with spatial=0 the shape ${printShape(t.shape)} must be that of a sample, ${printShape(x.shape.slice(1))}`,
+        );
+  } else {
+    for (const [t, what] of [
+      [scale, 'weight'],
+      [bias, 'bias'],
+      [mean, 'mean'],
+      [variance, 'variance'],
+    ] as const)
+      perChannel(ctx, t, channels, what);
+  }
   const dtype = floatResult(x.dtype);
   const t = computeFloat(x.dtype);
   const eps = ctx.float('epsilon', 1e-5);
@@ -327,10 +339,11 @@ function batchNorm(ctx: LowerContext): readonly LTensor[] {
   const m = mean ?? ctx.fail('MISSING_OPERAND', 'the mean is missing');
   const v = variance ?? ctx.fail('MISSING_OPERAND', 'the variance is missing');
   const y = ctx.pointwise(x.shape, dtype, (index) => {
-    const c = [index[axis] ?? num(0)];
-    const inverse = unary('rsqrt', plus(cast(v.at(c), t), constant(eps, t)));
-    const centred = minus(cast(x.at(index), t), cast(m.at(c), t));
-    return cast(affine(times(centred, inverse), scale?.at(c), bias?.at(c)), dtype);
+    const c = perElement ? index.slice(1) : [index[axis] ?? num(0)];
+    const of = (p: LTensor): Expr => (perElement ? atBroadcast(p, c) : p.at(c));
+    const inverse = unary('rsqrt', plus(cast(of(v), t), constant(eps, t)));
+    const centred = minus(cast(x.at(index), t), cast(of(m), t));
+    return cast(affine(times(centred, inverse), scale && of(scale), bias && of(bias)), dtype);
   });
   return [y];
 }

@@ -187,8 +187,7 @@ function divide(ctx: LowerContext): LTensor {
 
 /** base ** exponent in the base's dtype; small known exponents become products and roots. */
 function power(ctx: LowerContext): LTensor {
-  const base = ctx.input(0);
-  const exponent = ctx.input(1);
+  const { a: base, b: exponent } = pair(ctx);
   const known = knownScalar(exponent);
   // ONNX keeps the base's dtype; PyTorch promotes.
   const dtype = numeric(!fromOnnx(ctx) ? promote([base, exponent]) : base.dtype);

@@ -149,11 +149,18 @@ function coordinate(a: ResizedAxis, o: IndexExpr, transform: Transform): Fractio
   }
 }
 
-function nearestIndex(x: Fraction, mode: NearestMode): IndexExpr {
+/** Whether the axis gets shorter, where that can be seen. */
+function shrinks(a: ResizedAxis): boolean {
+  return I.provablyLe(I.add(a.scale.num, 1), a.scale.den);
+}
+
+/** \`simple\`, of files before version 11, goes to the next element on axes that get shorter. */
+function nearestIndex(x: Fraction, mode: NearestMode, a: ResizedAxis): IndexExpr {
   const { num, den } = x;
   switch (mode) {
-    case 'floor':
     case 'simple':
+      return shrinks(a) ? I.ceilDiv(num, den) : I.floorDiv(num, den);
+    case 'floor':
       return I.floorDiv(num, den);
     case 'ceil':
       return I.ceilDiv(num, den);
@@ -196,7 +203,7 @@ function nearest(ctx: LowerContext, s: ResizeSpec, mode: NearestMode): LTensor {
     const source = [...index];
     for (const a of s.axes) {
       const x = coordinate(a, at(index, a.axis), s.transform);
-      source[a.axis] = clampIndex(nearestIndex(x, mode), a.input);
+      source[a.axis] = clampIndex(nearestIndex(x, mode, a), a.input);
     }
     return source;
   };
@@ -356,10 +363,12 @@ interface Wanted {
   readonly sizes?: readonly Dim[];
 }
 
-/** Scales or sizes, from operands (ONNX, by version) or attributes (`.fuse`, Upsample 7). */
+/** Scales or sizes, from operands (ONNX, by version) or attributes (`.fuse`, Upsample 1 and 7). */
 function wantedOf(ctx: LowerContext): Wanted {
   if (ctx.has('sizes')) return { sizes: sizesOf(ctx, -1, 'sizes') ?? [] };
   if (ctx.has('scales')) return { scales: ctx.ints('scales') };
+  if (ctx.has('height_scale'))
+    return { scales: [1, 1, ctx.float('height_scale'), ctx.float('width_scale')] };
   // Before version 11 the scales were operand 2; since then it is the region of interest.
   const old = ctx.arity === 2;
   const scales = old ? 1 : 2;
@@ -496,6 +505,11 @@ function changesNothing(a: ResizedAxis, transform: Transform): boolean {
   return I.same(a.scale.num, a.scale.den) && transform !== 'tf_half_pixel_for_nn';
 }
 
+/** Upsample, and Resize before version 11: attributes didn't say how coordinates are mapped. */
+function isLegacy(ctx: LowerContext): boolean {
+  return ctx.node.sourceOp === 'Upsample' || ctx.arity === 2;
+}
+
 function lowerResize(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const all = resizedAxes(ctx, x);
@@ -503,7 +517,7 @@ function lowerResize(ctx: LowerContext): LTensor {
     ctx,
     'coordinate_transformation_mode',
     TRANSFORMS,
-    ctx.node.sourceOp === 'Upsample' || ctx.arity === 2 ? 'asymmetric' : 'half_pixel',
+    isLegacy(ctx) ? 'asymmetric' : 'half_pixel',
   );
   const shape = x.shape.map((d, i) => all.find((a) => a.axis === i)?.out ?? d);
   const spec: ResizeSpec = {
@@ -518,12 +532,8 @@ function lowerResize(ctx: LowerContext): LTensor {
   const exclude = ctx.bool('exclude_outside', false);
   switch (mode) {
     case 'nearest': {
-      const legacy = ctx.arity === 2 && !ctx.has('nearest_mode');
-      return nearest(
-        ctx,
-        spec,
-        choice(ctx, 'nearest_mode', NEAREST_MODES, legacy ? 'floor' : 'round_prefer_floor'),
-      );
+      const fallback = isLegacy(ctx) ? 'simple' : 'round_prefer_floor';
+      return nearest(ctx, spec, choice(ctx, 'nearest_mode', NEAREST_MODES, fallback));
     }
     case 'linear':
     case 'bilinear':

@@ -204,7 +204,23 @@ export const ONNX_DTYPES: Readonly<Record<number, DType>> = {
   16: 'bf16',
 };
 
-/** An attribute that names a dtype: by our name or ONNX's number. */
+/** What the oldest files say in a Cast. */
+const ONNX_DTYPE_NAMES: Readonly<Record<string, DType>> = {
+  FLOAT: 'f32',
+  UINT8: 'u8',
+  INT8: 'i8',
+  UINT16: 'u16',
+  INT16: 'i16',
+  INT32: 'i32',
+  INT64: 'i64',
+  BOOL: 'bool',
+  FLOAT16: 'f16',
+  DOUBLE: 'f64',
+  UINT32: 'u32',
+  UINT64: 'u64',
+};
+
+/** An attribute that names a dtype: by our name, or ONNX's number or name. */
 export function dtypeAttr(ctx: LowerContext, name: string, fallback?: DType): DType {
   if (!ctx.has(name) && fallback) return fallback;
   const v = ctx.node.attrs[name];
@@ -216,6 +232,7 @@ export function dtypeAttr(ctx: LowerContext, name: string, fallback?: DType): DT
   const text = ctx.str(name);
   return (
     DTYPES.find((t) => t === text) ??
+    (fromOnnx(ctx) ? ONNX_DTYPE_NAMES[text] : undefined) ??
     ctx.fail('BAD_DTYPE', `unknown dtype ${JSON.stringify(text)}; one of ${DTYPES.join(', ')}`)
   );
 }

@@ -34,6 +34,7 @@ import { coverage, padsOf, perAxis } from './window';
 // GridSample
 
 type Padding = 'zeros' | 'border' | 'reflection';
+type GridMode = 'nearest' | 'linear' | 'cubic';
 
 interface GridAxis {
   readonly extent: Dim;
@@ -75,7 +76,9 @@ function denormalise(g: Expr, a: GridAxis): Expr {
     : times(minus(times(plus(g, 1), n), 1), 0.5);
 }
 
-function padCoordinate(x: Expr, a: GridAxis): Expr {
+/** Cubic taps are padded one by one (by \`pixel\`): what they weigh depends on where the coordinate really is. */
+function padCoordinate(x: Expr, a: GridAxis, mode: GridMode): Expr {
+  if (mode === 'cubic') return x;
   switch (a.padding) {
     case 'zeros':
       return x;
@@ -144,7 +147,9 @@ function lowerGridSample(ctx: LowerContext): LTensor {
     const raw = axes.map((_, d) => coordinateAt([n, ...index.slice(2)], d));
     const read = (where: readonly IndexExpr[]): Expr => cast(x.at([n, c, ...where]), acc);
     if (mode === 'nearest') {
-      const pixels = axes.map((a, d) => pixel(padCoordinate(nearestPixel(at(raw, d), dims), a), a));
+      const pixels = axes.map((a, d) =>
+        pixel(padCoordinate(nearestPixel(at(raw, d), dims), a, mode), a),
+      );
       const value = read(pixels.map((p) => p.index));
       const conds = pixels.flatMap((p) => (p.valid ? [p.valid] : []));
       const kept = conds.length === 0 ? value : select(conds.reduce(both), value, constant(0, acc));
@@ -153,7 +158,7 @@ function lowerGridSample(ctx: LowerContext): LTensor {
     const perDim = axes.map((a, d) =>
       stored
         ? storedNeighbours(stored, [n, ...index.slice(2)], d, a, mode)
-        : neighbours(padCoordinate(at(raw, d), a), a, mode),
+        : neighbours(padCoordinate(at(raw, d), a, mode), a, mode),
     );
     return cast(blend(perDim, read), x.dtype);
   });
@@ -189,7 +194,7 @@ function storePositions(
       );
   const coordinates = ctx.pointwise([...lead, dims], dtype, (index) =>
     perDim(at(index, lead.length), (d) =>
-      padCoordinate(coordinateAt(index.slice(0, lead.length), d), at(axes, d)),
+      padCoordinate(coordinateAt(index.slice(0, lead.length), d), at(axes, d), mode),
     ),
   );
   const [first, taps] = mode === 'linear' ? [0, 2] : [-1, 4];
@@ -226,7 +231,7 @@ function storedNeighbours(
   });
 }
 
-function gridMode(ctx: LowerContext): 'nearest' | 'linear' | 'cubic' {
+function gridMode(ctx: LowerContext): GridMode {
   const mode = ctx.str('mode', 'linear');
   switch (mode) {
     case 'nearest':

@@ -38,7 +38,8 @@ function gridSample(align: boolean, padding: string, mode: string): Naive {
     const gx = denormalise(naive(GRID).at(0, i, j, 0), 4);
     const gy = denormalise(naive(GRID).at(0, i, j, 1), 3);
     if (mode === 'nearest') return pixel(c, pad(Math.round(gy), 3), pad(Math.round(gx), 4));
-    const [x, y] = [pad(gx, 4), pad(gy, 3)];
+    // Cubic weights are those of where the point really is; only its taps are padded.
+    const [x, y] = mode === 'cubic' ? [gx, gy] : [pad(gx, 4), pad(gy, 3)];
     const reach = mode === 'linear' ? 1 : 2;
     const weight = (d: number): number =>
       mode === 'linear' ? Math.max(0, 1 - Math.abs(d)) : keys(d);
