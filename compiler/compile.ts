@@ -52,7 +52,7 @@ import type {
 import { dtypeBytes, storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan } from './schedule/exec';
-import { buildKernel } from './schedule/schedule';
+import { buildKernel } from './schedule/build';
 
 export function compile(source: CompileSource, options: CompileOptions = {}): Compilation {
   const now = options.now ?? ((): number => 0);
@@ -157,7 +157,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     steps: () => stepsOf(plans),
     planAt: (step) => planAt(step, graph, lowered, plans, decisions, ctx),
     kernelCode(kernel) {
-      return this.kernelIr(kernel)?.map(emitWgsl);
+      return this.kernelIr(kernel)?.map((ir) => emitWgsl(ir));
     },
     kernelIr(kernel) {
       const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
@@ -178,7 +178,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
         const label = labelOf(names, kernelNodes(planned, k));
         return { id, label, code: ir, members: k.members, outputs: k.spec.outputs };
       });
-      return planPart(planned, parts, program.dims, f16);
+      return planPart(planned, parts, program.dims, device.limits);
     },
     execPlan(which, dims): ExecPlan {
       const bound = new Map(program.dims);
@@ -189,7 +189,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
         code.planned(plan.kernels, (k) => labelOf(names, kernelNodes(planned, k))),
         { slices, verified: program },
         bound,
-        f16,
+        device.limits,
       );
     },
   };

@@ -336,6 +336,8 @@ export type BufferData = ConstData;
 export interface BindingSpec {
   readonly buffer: string;
   readonly access: 'read' | 'read_write';
+  /** The bytes of the buffer that are bound; all of them by default. */
+  readonly window?: { readonly offset: number; readonly bytes: number };
   /** What of the buffer the dispatch reads and stores, where several values lie in it; all of it otherwise. */
   readonly shares?: { readonly reads: readonly Share[]; readonly writes: readonly Share[] };
 }
@@ -369,6 +371,8 @@ export interface DispatchSpec {
   /** When not empty: a uniform buffer of 32-bit integers at binding bindings.length, padded to 16 bytes. */
   readonly uniforms: readonly number[];
   readonly workgroups: readonly [number, number, number];
+  /** One of several dispatches that do together what one would do, were there no limit on bindings: which, and of how many. */
+  readonly chunk?: { readonly index: number; readonly count: number };
 }
 
 /** All of a buffer to another one. */

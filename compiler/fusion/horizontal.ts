@@ -10,10 +10,15 @@
  *  - *depth* of a group: the edges on the longest path that leads to it.
  *  - *bundle*: groups that become one dispatch.
  */
+import { storageOf } from '../graph/dtype';
 import type { ValueId } from '../ir/expr';
+import { bufferBytes } from '../schedule/exec';
 import type { Features } from '../schedule/features';
+import { boundElements } from '../schedule/group';
 import { joinFeatures } from '../schedule/horizontal';
-import { kernelTimeUs, MAX_STATEMENTS, type Scheduled } from '../schedule/schedule';
+import { MAX_STATEMENTS } from '../schedule/limits';
+import type { Scheduled } from '../schedule/schedule';
+import { kernelTimeUs } from '../schedule/time';
 import { rootOf } from '../schedule/slices';
 import type { Group } from './grouping';
 import { MEMBER_LIMIT, type Search } from './search';
@@ -78,6 +83,7 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
   if (!copies && kernelTimeUs(s.features, search.options.device).bound !== 'launch')
     return undefined;
   if (search.policy.hasScheduleLine(group.members)) return undefined;
+  if (overLimit(search, s.features)) return undefined;
   switch (s.schedule.kind) {
     case 'loop':
       return `loop ${s.schedule.params.workgroup}`;
@@ -92,6 +98,20 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
     case 'split':
       return undefined;
   }
+}
+
+/** Whether it needs a buffer that can't be bound whole: such kernels run in chunks, which parts can't. */
+function overLimit(search: Search, f: Features): boolean {
+  const { program, memo, options } = search;
+  return [...f.bytesOf.keys()].some((v) => {
+    const root = program.values.get(rootOf(memo.slices, v));
+    if (!root) return false;
+    const bytes = bufferBytes(
+      boundElements(program, root.shape),
+      storageOf(root.dtype, options.f16),
+    );
+    return bytes > options.device.limits.maxStorageBufferBindingSize;
+  });
 }
 
 function pack(search: Search, list: readonly Candidate[]): Open[] {

@@ -4,7 +4,7 @@
  */
 import type { Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
-import type { ExecPlan, PlanPart } from '../result';
+import type { AdapterLimits, ExecPlan, PlanPart } from '../result';
 import { makeExecPlan, type PlannedKernel } from '../schedule/exec';
 import { visitLoads } from '../schedule/group';
 
@@ -52,7 +52,7 @@ export function planPart(
   program: Program,
   kernels: readonly (PartKernel & PlannedKernel)[],
   dims: ReadonlyMap<string, number>,
-  f16: boolean,
+  limits: AdapterLimits,
 ): PlanPart {
   const own = partProgram(program, kernels, dims);
   const exec: ExecPlan = makeExecPlan(
@@ -60,7 +60,7 @@ export function planPart(
     kernels,
     { slices: new Map(), verified: own },
     dims,
-    f16,
+    limits,
   );
   return { program: own, exec };
 }

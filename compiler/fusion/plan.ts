@@ -15,16 +15,10 @@ import type { KernelIr } from '../schedule/kernelIr';
 import { planMemory } from '../schedule/memoryPlan';
 import { rootOf, type Slices } from '../schedule/slices';
 import type { Settings } from '../schedule/parameters';
-import {
-  buildKernel,
-  contractionDims,
-  isContraction,
-  kernelTimeUs,
-  type Schedule,
-  type SchedulePart,
-  type Scheduled,
-  spillVerdict,
-} from '../schedule/schedule';
+import { buildKernel } from '../schedule/build';
+import { contractionDims, isContraction } from '../schedule/contraction';
+import type { Schedule, SchedulePart, Scheduled } from '../schedule/schedule';
+import { kernelTimeUs, spillVerdict } from '../schedule/time';
 import { streamWorkgroups } from '../schedule/streamLayout';
 import type { KernelTuning, TunedKernel } from '../tuning';
 import { fnv, structuralHash } from './hash';

@@ -5,7 +5,7 @@
  * price of a given kernel under many.
  */
 import type { DeviceProfile, KernelCounts } from '../result';
-import { kernelTimeUs } from '../schedule/schedule';
+import { kernelTimeUs } from '../schedule/time';
 
 /** The part of a kernel's view that its price depends on. */
 export interface Priced {

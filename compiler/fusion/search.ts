@@ -21,12 +21,8 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { type GroupSpec, visitLoads } from '../schedule/group';
-import {
-  type Schedule,
-  type Scheduled,
-  type ScheduleResult,
-  spillVerdict,
-} from '../schedule/schedule';
+import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
+import { spillVerdict } from '../schedule/time';
 import { assembleJoined } from './destination';
 import { type Group, type Grouping, union } from './grouping';
 import { Heap } from './heap';

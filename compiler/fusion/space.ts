@@ -6,8 +6,8 @@ import type { Program } from '../ir/compute';
 import type { KernelIr } from '../schedule/kernelIr';
 import { overrideSchedule, scheduleParameters } from '../schedule/override';
 import type { KernelParameter, Settings } from '../schedule/parameters';
+import { buildKernel } from '../schedule/build';
 import {
-  buildKernel,
   priceSchedule,
   type Schedule,
   type ScheduleOptions,

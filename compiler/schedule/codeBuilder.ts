@@ -7,6 +7,7 @@ import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
 import { Known } from './known';
 import {
+  type GridVar,
   type IntFn,
   type KExpr,
   type KType,
@@ -44,6 +45,8 @@ export abstract class CodeBuilder {
   private names = 0;
   /** The variables that differ between the invocations of a workgroup. */
   readonly lanes = new Map<string, (lid: number) => number>();
+  /** The variables that tell where a workgroup is. */
+  readonly grid = new Map<string, GridVar>();
   readonly symbols = new Set<string>();
   readonly shared: SharedArray[] = [];
 
@@ -136,8 +139,10 @@ export abstract class CodeBuilder {
     value: KExpr,
     /** The same for an invocation of the first workgroup, by its number. */
     ofLocal?: (lid: number) => number,
+    grid?: GridVar,
   ): IndexExpr {
     const name = this.fresh(hint);
+    if (grid) this.grid.set(name, grid);
     if (ofLocal) this.lanes.set(name, ofLocal);
     this.emit({ s: 'let', name, expr: value });
     this.varDepth.set(name, this.depth);

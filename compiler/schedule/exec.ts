@@ -2,12 +2,20 @@
  * From a plan to what a runner executes: buffers and dispatches, with symbolic dims bound.
  */
 import { type DType, type Storage, storageBytes, storageOf } from '../graph/dtype';
-import { emitWgsl } from '../codegen/wgsl/emit';
+import { boundElementBytes, emitWgsl } from '../codegen/wgsl/emit';
 import type { BodyId } from '../graph/graph';
 import type { Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
-import type { BufferSpec, DispatchSpec, ExecPlan, Share } from '../result';
+import type {
+  AdapterLimits,
+  BindingSpec,
+  BufferSpec,
+  DispatchSpec,
+  ExecPlan,
+  Share,
+} from '../result';
+import { type Chunk, type Chunking, planChunks } from './chunks';
 import type { KernelIr } from './kernelIr';
 import { type MemoryStep, planMemory } from './memoryPlan';
 import { type Slices, stepsOf } from './slices';
@@ -71,8 +79,9 @@ export function makeExecPlan(
     readonly verified: Program;
   },
   dims: ReadonlyMap<string, number>,
-  f16: boolean,
+  limits: AdapterLimits,
 ): ExecPlan {
+  const { f16 } = limits;
   const outputs = new Set(program.outputs.map((o) => o.value));
   const buffers = new Map<ValueId, BufferSpec>();
   const use = (id: ValueId): void => {
@@ -116,15 +125,9 @@ export function makeExecPlan(
       const count = I.evaluate(ir.workgroups, (s) => dims.get(s));
       // Nothing to compute: every result is empty.
       if (count <= 0) continue;
-      units.push({
-        dispatch: dispatches.length,
-        body: k.body,
-        reads: ir.buffers.flatMap((b) => (b.access === 'read' ? [b.value] : [])),
-      });
-      dispatches.push({
+      const whole = {
         kernel: k.id,
         label: k.label,
-        wgsl: emitWgsl(ir),
         entryPoint: 'main',
         bindings: ir.buffers.map((b) => ({
           buffer: b.value,
@@ -136,8 +139,30 @@ export function makeExecPlan(
             : {}),
         })),
         uniforms: ir.symbols.map((s) => dims.get(s) ?? 1),
-        workgroups: foldGrid(count),
-      });
+      } as const;
+      const chunking = planChunks(
+        ir,
+        {
+          workgroups: count,
+          bytes: (v) => buffers.get(v)?.bytes ?? 0,
+          elementBytes: (v) => storageBytes(buffers.get(v)?.storage ?? 'f32'),
+          bind,
+        },
+        limits,
+      );
+      // What can't be bound in chunks either is refused by the runner, with the limit.
+      const all =
+        chunking && 'chunks' in chunking
+          ? inChunks(ir, whole, chunking)
+          : [{ ...whole, wgsl: emitWgsl(ir), workgroups: foldGrid(count) }];
+      for (const d of all) {
+        units.push({
+          dispatch: dispatches.length,
+          body: k.body,
+          reads: ir.buffers.flatMap((b) => (b.access === 'read' ? [b.value] : [])),
+        });
+        dispatches.push(d);
+      }
     }
   }
   for (const o of program.outputs) use(o.value);
@@ -160,6 +185,43 @@ export function makeExecPlan(
       shape: o.shape.map((d) => I.evaluate(d, (s) => dims.get(s))),
     })),
   };
+}
+
+/** A dispatch for each chunk, each with its windows. */
+function inChunks(
+  ir: KernelIr,
+  whole: Omit<DispatchSpec, 'wgsl' | 'workgroups'>,
+  { chunks, pieces }: Chunking,
+): DispatchSpec[] {
+  const wgsl = emitWgsl(
+    ir,
+    new Map([...pieces].map(([v, p]) => [v, { pieces: p.count, pieceBytes: p.bytes }])),
+  );
+  const bindingsOf = (c: Chunk): BindingSpec[] =>
+    whole.bindings.flatMap((b) => {
+      const window = c.windows.get(b.buffer);
+      const cut = pieces.get(b.buffer);
+      if (!window || !cut) return [b];
+      const end = window.offset + window.bytes;
+      return Array.from({ length: cut.count }, (_, i): BindingSpec => {
+        const offset = window.offset + i * cut.bytes;
+        return { ...b, window: { offset, bytes: Math.min(end - offset, cut.bytes) } };
+      });
+    });
+  return chunks.map((c, index) => {
+    const starts = ir.buffers.flatMap((b) => {
+      const window = c.windows.get(b.value);
+      return window ? [window.offset / boundElementBytes(b)] : [];
+    });
+    return {
+      ...whole,
+      wgsl,
+      bindings: bindingsOf(c),
+      uniforms: [...whole.uniforms, c.first, c.first + c.count, ...starts],
+      workgroups: foldGrid(c.count),
+      chunk: { index, count: chunks.length },
+    };
+  });
 }
 
 /** Intermediates whose lifetimes don't overlap get one place; see `memoryPlan.ts`. */

@@ -21,7 +21,9 @@ export function flatWorkgroup(b: Builder, workgroup: number, threads: IndexExpr)
     b.int('imul', wg, { k: 'lit', value: workgroup, type: 'i32', depth: 0 }),
     lid,
   );
-  const thread = b.bindVar('thread', threads, flat, (local) => local);
+  const thread = b.bindVar('thread', threads, flat, (local) => local, {
+    perWorkgroup: workgroup,
+  });
   b.exitUnless(thread, threads);
   return thread;
 }
@@ -61,5 +63,6 @@ export function finishKernel(
     workgroup: [workgroup, 1, 1],
     workgroups,
     body: b.body,
+    grid: b.grid,
   };
 }

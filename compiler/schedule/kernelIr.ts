@@ -118,6 +118,9 @@ export interface KernelBuffer {
   readonly vector: boolean;
 }
 
+/** How a variable depends on the number of the workgroup: its range in each, or what it stands for. */
+export type GridVar = { readonly perWorkgroup: number } | { readonly as: IndexExpr };
+
 export interface SharedArray {
   readonly name: string;
   readonly type: KType;
@@ -135,6 +138,8 @@ export interface KernelIr {
   /** Workgroups in all: folded over x and y by the host; the kernel sees one flat number. */
   readonly workgroups: IndexExpr;
   readonly body: readonly Stmt[];
+  /** The variables that count along the grid; of others, nothing is known but their extent. */
+  readonly grid?: ReadonlyMap<string, GridVar>;
   /** Buffers that only this kernel's dispatches use: no values of the program. */
   readonly scratch?: readonly Value[];
 }

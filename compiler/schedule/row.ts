@@ -182,8 +182,12 @@ class RowKernel {
       row = b.int('iadd', b.int('imul', wg, lit(rows, 'i32')), within);
     }
     const blocks = I.ceilDiv(this.rowsTotal, block);
-    const rowVar = b.bindVar('row', blocks, row, (local) =>
-      across ? local % rows : Math.floor(local / threads),
+    const rowVar = b.bindVar(
+      'row',
+      blocks,
+      row,
+      (local) => (across ? local % rows : Math.floor(local / threads)),
+      { perWorkgroup: rows },
     );
     const lane =
       threads === 1

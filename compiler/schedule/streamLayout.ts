@@ -62,7 +62,9 @@ export abstract class StreamLayout {
     const { threads, rows, outRows } = params;
     const counts = blockCounts(plan, params);
     this.blocksTotal = I.product(counts);
-    this.block = b.bindVar('block', this.blocksTotal, b.ref('wg', 'i32', 0));
+    this.block = b.bindVar('block', this.blocksTotal, b.ref('wg', 'i32', 0), undefined, {
+      perWorkgroup: 1,
+    });
     this.blocks = I.delinearise(this.block, counts);
     this.slot = b.ref('lid', 'i32', 0);
     this.lanes = threads / rows;
@@ -156,7 +158,7 @@ export abstract class StreamLayout {
       if (i === plan.blocked) {
         at = I.add(I.mul(at, params.rows), local);
         // A row beyond the end is taken to be in range, as it is where results are stored.
-        if (plan.digits) at = b.bindVar('row_at', size, b.index(at));
+        if (plan.digits) at = b.bindVar('row_at', size, b.index(at), undefined, { as: at });
       }
       env.set(`p${i}`, at);
     });

@@ -2,6 +2,7 @@
  * The verifiers of L2 and L3, for tests: what the templates and the planner promise each other.
  */
 import type { CopyStep, DispatchSpec, ExecPlan, ExecStep, Share } from '../result';
+import { ALIGNMENT } from './chunks';
 import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
 import { placesOf } from './shares';
 
@@ -213,10 +214,15 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
     marks(buffer).fill(1);
   };
   const dispatch = (d: DispatchSpec): void => {
+    // Chunks do together what one dispatch would.
+    if (d.chunk && d.chunk.index > 0) return;
     for (const b of d.bindings)
       read(d.kernel, b.buffer, b.shares?.reads ?? (b.access === 'read' ? undefined : []));
+    const bound = new Set<string>();
     for (const b of d.bindings) {
-      if (b.access !== 'read_write') continue;
+      // Pieces of one buffer are one.
+      if (b.access !== 'read_write' || bound.has(b.buffer)) continue;
+      bound.add(b.buffer);
       const writes = b.shares?.writes ?? [whole(b.buffer)];
       if (given.has(b.buffer)) problems.push(`${b.buffer} is stored twice`);
       const seen = marks(b.buffer);
@@ -271,12 +277,50 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
       }
     }
   };
+  problems.push(...windowProblems(plan));
   if (plan.steps) walk(plan.steps);
   else plan.dispatches.forEach(dispatch);
   for (const o of plan.outputs)
     if (!given.has(o.buffer) && any(o.buffer, [whole(o.buffer)], 0))
       problems.push(`the output ${o.name} is never stored`);
   return [...problems, ...sharingProblems(plan)];
+}
+
+/** The windows of a kernel's chunks must cover what the kernel stores, and overlap in no one dispatch. */
+function windowProblems(plan: ExecPlan): string[] {
+  const problems: string[] = [];
+  const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
+  /** By kernel and buffer: what its chunks bind to store to. */
+  const stores = new Map<string, { buffer: string; from: number; to: number }[]>();
+  for (const d of plan.dispatches) {
+    if (!d.chunk) continue;
+    const ends = new Map<string, number>();
+    for (const { buffer, access, window, shares } of d.bindings) {
+      if (!window) continue;
+      const { offset, bytes } = window;
+      const all = sizes.get(buffer) ?? 0;
+      if (offset % ALIGNMENT !== 0 || bytes < 4 || bytes % 4 !== 0 || offset + bytes > all)
+        problems.push(`${d.kernel} binds ${bytes} bytes of ${buffer} from ${offset} on`);
+      const before = ends.get(buffer);
+      if (before !== undefined && before !== offset)
+        problems.push(`${d.kernel} binds pieces of ${buffer} that aren't side by side`);
+      ends.set(buffer, offset + bytes);
+      // What of a shared buffer a kernel stores is in its shares.
+      if (access === 'read' || shares) continue;
+      const key = `${d.kernel} ${buffer}`;
+      const list = stores.get(key) ?? [];
+      stores.set(key, list);
+      list.push({ buffer, from: offset, to: offset + bytes });
+    }
+  }
+  for (const list of stores.values()) {
+    let done = 0;
+    for (const { from, to } of list.sort((a, b) => a.from - b.from))
+      if (from <= done) done = Math.max(done, to);
+    const buffer = list[0]?.buffer ?? '';
+    if (done < (sizes.get(buffer) ?? 0)) problems.push(`no chunk stores ${buffer} from ${done} on`);
+  }
+  return problems;
 }
 
 /** Told from what each dispatch would find in memory, not from lifetimes as the planner sees them. */

@@ -169,7 +169,11 @@ export class JobMemory {
     const entries: GPUBindGroupEntry[] = spec.bindings.map((b, binding) => ({
       binding,
       // The pool's buffers may be larger: kernels that ask for an array's length need the exact one.
-      resource: { buffer: buffer(b.buffer), size: sizes.get(b.buffer) ?? 4 },
+      resource: {
+        buffer: buffer(b.buffer),
+        offset: b.window?.offset ?? 0,
+        size: b.window?.bytes ?? sizes.get(b.buffer) ?? 4,
+      },
     }));
     if (spec.uniforms.length > 0) {
       const size = Math.ceil(spec.uniforms.length / 4) * 16;

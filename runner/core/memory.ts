@@ -40,23 +40,34 @@ export function checkSizes(device: Device, plan: ExecPlan): void {
       advice: 'Profile with smaller sizes (--dim, or the `dim` lines of the file).',
     });
   const byId = new Map(plan.buffers.map((b) => [b.id, b]));
-  const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
-  for (const b of plan.buffers) {
-    if (b.bytes <= largest) continue;
-    const name =
-      limits.maxBufferSize < limits.maxStorageBufferBindingSize
-        ? 'maxBufferSize'
-        : 'maxStorageBufferBindingSize';
-    const kernel = plan.dispatches.find((d) => d.bindings.some((x) => x.buffer === b.id))?.kernel;
+  const tooLarge = (
+    b: BufferSpec,
+    what: string,
+    limit: 'maxBufferSize' | 'maxStorageBufferBindingSize',
+    kernel: string | undefined,
+  ): never =>
     refuse(
-      `${b.name} [${b.shape.join(', ')}] needs ${bytesText(b.bytes)}; the adapter’s ${name} is ${bytesText(largest)}.`,
+      `${b.name} [${b.shape.join(', ')}] ${what}; the adapter’s ${limit} is ${bytesText(limits[limit])}.`,
       kernel,
     );
+  for (const b of plan.buffers) {
+    if (b.bytes <= limits.maxBufferSize) continue;
+    const kernel = plan.dispatches.find((d) => d.bindings.some((x) => x.buffer === b.id))?.kernel;
+    tooLarge(b, `needs ${bytesText(b.bytes)}`, 'maxBufferSize', kernel);
   }
   for (const d of plan.dispatches) {
-    for (const { buffer } of d.bindings)
-      if (!byId.has(buffer))
-        fail('INTERNAL', `${d.kernel} binds ${buffer}, which isn’t in the plan`);
+    for (const { buffer, window } of d.bindings) {
+      const b = byId.get(buffer);
+      if (!b) fail('INTERNAL', `${d.kernel} binds ${buffer}, which isn’t in the plan`);
+      const bytes = window?.bytes ?? b.bytes;
+      if (bytes > limits.maxStorageBufferBindingSize)
+        tooLarge(
+          b,
+          `would be bound with ${bytesText(bytes)} at once`,
+          'maxStorageBufferBindingSize',
+          d.kernel,
+        );
+    }
     if (d.bindings.length > limits.maxStorageBuffersPerShaderStage)
       refuse(
         `${d.label} binds ${d.bindings.length} buffers; the adapter’s maxStorageBuffersPerShaderStage is ${limits.maxStorageBuffersPerShaderStage}.`,
@@ -220,11 +231,14 @@ export function findPoison(data: StorageArray, storage: Storage): number | undef
 export function writtenShares(
   plan: ExecPlan,
 ): { readonly buffer: string; readonly share: Share; readonly kernel: string }[] {
+  // Chunks of a kernel, and pieces of a buffer, store one share together.
   return plan.dispatches.flatMap((d) =>
-    d.bindings.flatMap(({ buffer, shares }) =>
-      (shares?.writes ?? []).flatMap((share) =>
-        share.steps.length > 0 ? [{ buffer, share, kernel: d.kernel }] : [],
-      ),
+    d.bindings.flatMap(({ buffer, shares }, i) =>
+      (d.chunk?.index ?? 0) > 0 || d.bindings.findIndex((b) => b.buffer === buffer) < i
+        ? []
+        : (shares?.writes ?? []).flatMap((share) =>
+            share.steps.length > 0 ? [{ buffer, share, kernel: d.kernel }] : [],
+          ),
     ),
   );
 }

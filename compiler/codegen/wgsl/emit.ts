@@ -12,8 +12,16 @@
  * Logic is written with & and |, never && and ||: those are control flow, and every branch inside a
  * tiled loop costs shader compilers dearly, while all our operands are free of side effects.
  */
-import type { Storage } from '../../graph/dtype';
-import type { KernelIr, KernelPart, KExpr, KType, Stmt } from '../../schedule/kernelIr';
+import { type Storage, storageBytes } from '../../graph/dtype';
+import type { ValueId } from '../../ir/expr';
+import type {
+  KernelBuffer,
+  KernelIr,
+  KernelPart,
+  KExpr,
+  KType,
+  Stmt,
+} from '../../schedule/kernelIr';
 import { HELPERS, type HelperName } from './helpers';
 
 const RESERVED = new Set(
@@ -34,14 +42,42 @@ const RESERVED = new Set(
 /** No name of the builder ends in an underscore. */
 const PART_WORKGROUP = 'wg_';
 
-export function emitWgsl(kernel: KernelIr): string {
-  return new Emitter(kernel).run();
+/** A buffer as a chunk of a kernel sees it. */
+export interface EmittedWindow {
+  /** The bindings it takes, and the bytes of each but the last. */
+  readonly pieces: number;
+  readonly pieceBytes: number;
+}
+
+/** For a kernel that is dispatched in chunks: which of its buffers are windows. */
+export type EmittedWindows = ReadonlyMap<ValueId, EmittedWindow>;
+
+/**
+ * A chunk's uniforms follow the symbols: its first workgroup, the one after its last, and where each
+ * window begins, in elements of the binding's array, in the order of the buffers.
+ */
+export function emitWgsl(kernel: KernelIr, windows?: EmittedWindows): string {
+  return new Emitter(kernel, windows).run();
+}
+
+/** The elements of a binding's array have these bytes. */
+export function boundElementBytes(b: KernelBuffer): number {
+  return storageBytes(b.storage) * (b.vector ? 4 : 1);
 }
 
 const ELEMENT: Record<Storage, string> = { f32: 'f32', f16: 'f16', i32: 'i32', u32: 'u32' };
 
+interface Bound {
+  readonly name: string;
+  readonly storage: Storage;
+  readonly vector: boolean;
+  /** Where its window begins, if it is one. */
+  readonly start?: string;
+  readonly pieces: number;
+}
+
 class Emitter {
-  private readonly buffers = new Map<string, { name: string; storage: Storage; vector: boolean }>();
+  private readonly buffers = new Map<string, Bound>();
   private readonly symbols = new Map<string, string>();
   private readonly helpers = new Set<HelperName>();
   private readonly vecTypes = new Map<string, KType>();
@@ -49,27 +85,49 @@ class Emitter {
   /** What the workgroup's number is called here: a part counts from its own first. */
   private workgroup = 'wg';
 
-  constructor(private readonly kernel: KernelIr) {}
+  constructor(
+    private readonly kernel: KernelIr,
+    private readonly windows: EmittedWindows | undefined,
+  ) {}
 
   run(): string {
     const k = this.kernel;
-    k.buffers.forEach((b, i) =>
-      this.buffers.set(b.value, { name: `b${i}`, storage: b.storage, vector: b.vector }),
-    );
-    k.symbols.forEach((s, i) => this.symbols.set(s, `sizes[${i >> 2}][${i & 3}]`));
+    const uniform = (i: number): string => `sizes[${i >> 2}][${i & 3}]`;
+    k.symbols.forEach((s, i) => this.symbols.set(s, uniform(i)));
+    const { windows } = this;
+    let uniforms = k.symbols.length;
+    const chunk = windows && { first: uniform(uniforms++), end: uniform(uniforms++) };
+    let binding = 0;
+    const bindings: string[] = [];
+    const pieces: string[] = [];
+    k.buffers.forEach((b, i) => {
+      const w = windows?.get(b.value);
+      const element = b.vector ? `vec4<${ELEMENT[b.storage]}>` : ELEMENT[b.storage];
+      const names = Array.from({ length: w?.pieces ?? 1 }, (_, n) =>
+        n === 0 ? `b${i}` : `fl_b${i}_${n}`,
+      );
+      for (const name of names)
+        bindings.push(
+          `@group(0) @binding(${binding++}) var<storage, ${b.access}> ${name}: array<${element}>;`,
+        );
+      this.buffers.set(b.value, {
+        name: `b${i}`,
+        storage: b.storage,
+        vector: b.vector,
+        ...(w ? { start: uniform(uniforms++) } : {}),
+        pieces: names.length,
+      });
+      if (w && names.length > 1)
+        pieces.push(...inPieces(names, element, w.pieceBytes / boundElementBytes(b), b.access));
+    });
     this.stmts(k.body, '  ');
     const body = this.out;
     const head: string[] = [];
     if (k.buffers.some((b) => b.storage === 'f16')) head.push('enable f16;', '');
-    k.buffers.forEach((b, i) => {
-      const e = ELEMENT[b.storage];
+    head.push(...bindings);
+    if (uniforms > 0) {
       head.push(
-        `@group(0) @binding(${i}) var<storage, ${b.access}> b${i}: array<${b.vector ? `vec4<${e}>` : e}>;`,
-      );
-    });
-    if (k.symbols.length > 0) {
-      head.push(
-        `@group(0) @binding(${k.buffers.length}) var<uniform> sizes: array<vec4<i32>, ${Math.ceil(k.symbols.length / 4)}>;`,
+        `@group(0) @binding(${binding}) var<uniform> sizes: array<vec4<i32>, ${Math.ceil(uniforms / 4)}>;`,
       );
     }
     for (const s of k.shared)
@@ -78,11 +136,18 @@ class Emitter {
       );
     head.push('');
     for (const h of HELPERS) if (this.helpers.has(h.name)) head.push(h.code, '');
+    head.push(...pieces);
     const [x, y, z] = k.workgroup;
     head.push(
       `@compute @workgroup_size(${x}, ${y}, ${z})`,
       'fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) local: u32) {',
-      '  let wg = i32(group.x + group.y * grid.x);',
+      ...(chunk
+        ? [
+            `  let wg = ${chunk.first} + i32(group.x + group.y * grid.x);`,
+            // The grid may be larger than the chunk, and what follows isn't in its windows.
+            `  if (wg >= ${chunk.end}) { return; }`,
+          ]
+        : ['  let wg = i32(group.x + group.y * grid.x);']),
       '  let lid = i32(local);',
     );
     return [...head, ...body, '}', ''].join('\n');
@@ -95,10 +160,25 @@ class Emitter {
     return RESERVED.has(name) || /^(b\d+$|fl_|partial_)/.test(name) ? `${name}_` : name;
   }
 
-  private buffer(value: string): { name: string; storage: Storage; vector: boolean } {
+  private buffer(value: string): Bound {
     const b = this.buffers.get(value);
     if (!b) throw new Error(`no buffer for ${value}`);
     return b;
+  }
+
+  private at(b: Bound, index: KExpr): string {
+    const i = this.expr(index);
+    return b.start === undefined ? i : `${i} - ${b.start}`;
+  }
+
+  private loaded(b: Bound, index: KExpr): string {
+    const at = this.at(b, index);
+    return b.pieces > 1 ? `fl_load_${b.name}(${at})` : `${b.name}[${at}]`;
+  }
+
+  private storing(b: Bound, index: KExpr, value: string): string {
+    const at = this.at(b, index);
+    return b.pieces > 1 ? `fl_store_${b.name}(${at}, ${value});` : `${b.name}[${at}] = ${value};`;
   }
 
   private stmts(stmts: readonly Stmt[], pad: string): void {
@@ -112,14 +192,14 @@ class Emitter {
         return;
       case 'load': {
         const b = this.buffer(s.buffer);
-        const e = `${b.name}[${this.expr(s.index)}]`;
+        const e = this.loaded(b, s.index);
         this.out.push(`${pad}let ${this.id(s.name)} = ${b.storage === 'f16' ? `f32(${e})` : e};`);
         return;
       }
       case 'loadVec': {
         const b = this.buffer(s.buffer);
         this.vecTypes.set(s.name, s.type);
-        const e = `${b.name}[${this.expr(s.index)}]`;
+        const e = this.loaded(b, s.index);
         this.out.push(
           `${pad}let ${this.id(s.name)} = ${b.storage === 'f16' ? `vec4<f32>(${e})` : e};`,
         );
@@ -152,16 +232,14 @@ class Emitter {
         return;
       case 'store': {
         const b = this.buffer(s.buffer);
-        this.out.push(
-          `${pad}${b.name}[${this.expr(s.index)}] = ${this.stored(s.value, b.storage)};`,
-        );
+        this.out.push(`${pad}${this.storing(b, s.index, this.stored(s.value, b.storage))}`);
         return;
       }
       case 'storeVec': {
         const b = this.buffer(s.buffer);
         const values = s.values.map((v) => this.stored(v, b.storage)).join(', ');
         this.out.push(
-          `${pad}${b.name}[${this.expr(s.index)}] = vec4<${ELEMENT[b.storage]}>(${values});`,
+          `${pad}${this.storing(b, s.index, `vec4<${ELEMENT[b.storage]}>(${values})`)}`,
         );
         return;
       }
@@ -509,6 +587,36 @@ class Emitter {
     }
     return this.helper('fl_pow', a, b);
   }
+}
+
+/** Functions that find an element among several bindings, each of `length` elements. */
+function inPieces(
+  names: readonly string[],
+  element: string,
+  length: number,
+  access: KernelBuffer['access'],
+): string[] {
+  const [first = ''] = names;
+  const lines = (at: (name: string, index: string) => string): string[] =>
+    names.map((name, n) => {
+      const index = n === 0 ? 'i' : `i - ${n * length}`;
+      const what = at(name, index);
+      return n === names.length - 1 ? `  ${what}` : `  if (i < ${(n + 1) * length}) { ${what} }`;
+    });
+  const load = [
+    `fn fl_load_${first}(i: i32) -> ${element} {`,
+    ...lines((name, index) => `return ${name}[${index}];`),
+    '}',
+    '',
+  ];
+  if (access === 'read') return load;
+  return [
+    ...load,
+    `fn fl_store_${first}(i: i32, x: ${element}) {`,
+    ...lines((name, index) => `${name}[${index}] = x; return;`),
+    '}',
+    '',
+  ];
 }
 
 /** Whether WGSL knows its value when compiling. */

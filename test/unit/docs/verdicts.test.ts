@@ -92,7 +92,11 @@ describe('docs/verdicts.md', () => {
     const reserved = [...RESERVED.matchAll(/`([A-Z_]+)`/g)].map((m) => m[1] ?? '');
     const sources = ['search', 'policy', 'plan', 'decisions', 'destination', 'horizontal']
       .map((name) => readFileSync(`compiler/fusion/${name}.ts`, 'utf8'))
-      .concat(readFileSync('compiler/schedule/schedule.ts', 'utf8'))
+      .concat(
+        ['schedule', 'limits', 'rowParams', 'time'].map((name) =>
+          readFileSync(`compiler/schedule/${name}.ts`, 'utf8'),
+        ),
+      )
       .join('\n');
     for (const code of reserved) assert.ok(!sources.includes(`'${code}'`), code);
   });

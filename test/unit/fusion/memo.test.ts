@@ -9,7 +9,8 @@ import { Signatures } from '../../../compiler/fusion/signature';
 import { importFuse } from '../../../compiler/import/fuse';
 import type { Program } from '../../../compiler/ir/compute';
 import { lowerGraph } from '../../../compiler/ops/lower';
-import { buildKernel, scheduleGroup } from '../../../compiler/schedule/schedule';
+import { buildKernel } from '../../../compiler/schedule/build';
+import { scheduleGroup } from '../../../compiler/schedule/schedule';
 import { searched } from './fixture';
 
 const options = { device: DEFAULT_DEVICE, f16: false };

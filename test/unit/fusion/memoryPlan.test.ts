@@ -111,7 +111,7 @@ describe('memory shared between intermediates', function () {
 
   it('is what the compiler reports, and sound, in both plans of random programs', () => {
     let shared = 0;
-    for (let seed = 0; seed < 150; seed++) {
+    for (let seed = 0; seed < 300; seed++) {
       const source = randomProgram(seed);
       const c = compile({ file: 'test.fuse', bytes: new TextEncoder().encode(source) });
       for (const which of ['fused', 'unfused'] as const) {

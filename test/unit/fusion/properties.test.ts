@@ -78,18 +78,30 @@ describe('every plan', function () {
 
   it('keeps to the adapter’s limits, drawn at random', () => {
     const random = randomNumbers(5);
+    let windows = 0;
     for (let seed = 0; seed < PROGRAMS; seed++) {
       const limits = {
         ...DEFAULT_DEVICE.limits,
         maxStorageBuffersPerShaderStage: 4 + Math.floor(random() * 8),
         maxComputeWorkgroupStorageSize: 1024 << Math.floor(random() * 5),
         maxComputeInvocationsPerWorkgroup: 64 << Math.floor(random() * 3),
+        maxStorageBufferBindingSize: 512 << Math.floor(random() * 4),
       };
       const source = randomProgram(seed);
       const bytes = new TextEncoder().encode(source);
       const c = compile({ file: 'test.fuse', bytes }, { device: { ...DEFAULT_DEVICE, limits } });
+      // Of what can't be bound at all there is nothing to be kept to.
+      if (c.result.diagnostics.some((d) => d.code === 'NO_KERNEL')) continue;
       for (const which of ['fused', 'unfused'] as const) {
-        for (const d of c.execPlan(which).dispatches) {
+        const exec = c.execPlan(which);
+        assert.deepEqual(verifyExecPlan(exec), [], source);
+        const whole = new Map(exec.buffers.map((b) => [b.id, b.bytes]));
+        for (const d of exec.dispatches) {
+          for (const b of d.bindings) {
+            const bound = b.window?.bytes ?? whole.get(b.buffer) ?? Infinity;
+            assert.ok(bound <= limits.maxStorageBufferBindingSize, source);
+            if (b.window) windows++;
+          }
           assert.ok(d.bindings.length <= limits.maxStorageBuffersPerShaderStage, source);
           const size = /@workgroup_size\((\d+), (\d+), (\d+)\)/.exec(d.wgsl);
           const invocations = Number(size?.[1]) * Number(size?.[2]) * Number(size?.[3]);
@@ -102,6 +114,7 @@ describe('every plan', function () {
         }
       }
     }
+    assert.ok(windows > 20, `${windows} windows`);
   });
 
   it('is the same in every run and in every order of independent statements', () => {

@@ -1,0 +1,168 @@
+/** How a group lies over rows, and the parameters that its row kernel has by default. */
+import type { Verdict } from '../fusion/verdicts';
+import type { ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { DeviceProfile } from '../result';
+import { bound, boundElements, extents, type GroupSpec } from './group';
+import { place, type Placement } from './placement';
+import { type RowParams, rowVectorsToCache } from './row';
+import { rowPasses } from './rowPass';
+import type { ScheduleOptions } from './schedule';
+import { CPU_LANES } from './tiles';
+
+/** The group over the rows of one of its reductions, with every result stored once. */
+export function placeRows(group: GroupSpec): Placement | undefined {
+  const { program } = group;
+  const reductions = group.members.filter((m) => m.monoid);
+  // Rows are those of the reduction that keeps the least: the others then lie inside a row.
+  const byRows = [...reductions].sort(
+    (a, b) => boundElements(program, extents(a)) - boundElements(program, extents(b)),
+  );
+  const anchor = byRows[0];
+  if (!anchor) return undefined;
+  const placement = place(group, anchor);
+  if ('reason' in placement) return undefined;
+  for (const o of group.outputs) {
+    const p = placement.placed.get(o);
+    const shape = p && extents(p.compute);
+    if (!p || !shape) return undefined;
+    const stored =
+      boundElements(program, placement.rows) *
+      boundElements(
+        program,
+        p.free.map((f) => f.extent),
+      );
+    if (stored !== boundElements(program, shape)) return undefined;
+  }
+  return placement;
+}
+
+/** Workgroup memory has a fixed size: a row vector that is kept must have a known length. */
+export function symbolicRow(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+): Verdict | undefined {
+  for (const v of params.cached) {
+    const open = placement.placed.get(v)?.free.find((f) => I.constOf(f.extent) === undefined);
+    if (!open) continue;
+    const c = group.members.find((m) => m.value === v);
+    const size = I.printIndex(open.extent);
+    return {
+      code: 'WORKGROUP_MEMORY',
+      nodes: c ? [...c.origin] : [],
+      limitSource: 'WGSL: arrays in workgroup memory have a size known when compiling',
+      // No names: verdicts of equal groups differ in their nodes alone.
+      message: `a whole row of a result between the ops would have to be kept in workgroup memory, and its length ${size} is not known when compiling`,
+      counterfactual: `would be considered if ${size} were a number`,
+      confidence: 'proved',
+    };
+  }
+  return undefined;
+}
+
+/** Whether some reductions of a row, too long for registers, can walk along it together. */
+export function walksTogether(group: GroupSpec, placement: Placement, params: RowParams): boolean {
+  return (
+    params.unrolled === 0 &&
+    group.members.filter((m) => m.monoid).length > 1 &&
+    rowPasses(group, placement, new Set(params.cached)).size > 0
+  );
+}
+
+export function rowParams(
+  group: GroupSpec,
+  placement: Placement,
+  options: ScheduleOptions,
+): RowParams {
+  const { program } = group;
+  const { anchor } = placement;
+  const { limits } = options.device;
+  const cached = rowVectorsToCache(group, placement);
+  let length = boundElements(
+    program,
+    anchor.reduce.map((r) => r.extent),
+  );
+  const rows = boundElements(program, placement.rows);
+  const maxThreads = Math.min(
+    limits.maxComputeInvocationsPerWorkgroup,
+    limits.maxComputeWorkgroupSizeX,
+    256,
+  );
+  if (options.device.software && cached.length === 0) {
+    // Barriers are dear on a CPU: one invocation a row while there are rows enough for its lanes.
+    if (rows >= 2 * CPU_LANES || length <= 64) {
+      // Workgroups enough for the cores, of whole vectors.
+      let together = 64;
+      while (together > CPU_LANES && rows < 4 * together) together /= 2;
+      return { threads: 1, rows: together, block: 1, unrolled: 0, cached, online: false };
+    }
+    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached, online: false };
+  }
+  // A reduction inside the row keeps as many invocations busy as it has results.
+  for (const p of placement.placed.values()) {
+    if (p.compute.monoid && p.free.length > 0)
+      length = Math.min(
+        length,
+        4 *
+          boundElements(
+            program,
+            p.free.map((f) => f.extent),
+          ),
+      );
+  }
+  let threads = 1;
+  while (threads < maxThreads && threads * 4 < length) threads *= 2;
+  if (cached.length > 0) {
+    const cells = cached.reduce((n, v) => n + vectorLength(program, placement, v), 0);
+    // Without knowing yet which arrays can serve twice, half of them may be counted on.
+    let block = 4;
+    while (
+      block > 1 &&
+      (4 * block * cells) / 2 + 4 * block * threads > limits.maxComputeWorkgroupStorageSize
+    )
+      block /= 2;
+    while (block > 1 && rows < block * 8) block /= 2;
+    return {
+      threads: Math.max(threads, Math.min(32, maxThreads)),
+      rows: 1,
+      block,
+      unrolled: 0,
+      cached,
+      online: false,
+    };
+  }
+  const workgroup = Math.max(threads, Math.min(64, maxThreads));
+  const chunk = Math.ceil(length / threads);
+  return {
+    threads,
+    rows: workgroup / threads,
+    block: 1,
+    unrolled: chunk <= 16 ? chunk : 0,
+    cached,
+    online: false,
+  };
+}
+
+/** Rows that lie across memory: as many side by side as fill sectors. For GPUs; what it gains is priced. */
+export function rowsAcross(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+  device: DeviceProfile,
+): RowParams[] {
+  const { program } = group;
+  const last = placement.rows[placement.rows.length - 1];
+  const beside = last ? bound(program, last) : 1;
+  if (device.software || params.cached.length > 0 || params.threads === 1 || beside < 8) return [];
+  let rows = 8;
+  while (rows < 32 && rows * 2 <= beside) rows *= 2;
+  const threads = Math.max(1, Math.min(params.threads, (params.threads * params.rows) / rows));
+  if (threads < 2) return [];
+  const chunk = params.unrolled > 0 ? Math.ceil((params.unrolled * params.threads) / threads) : 0;
+  return [{ ...params, rows, threads, across: true, unrolled: chunk <= 16 ? chunk : 0 }];
+}
+
+function vectorLength(program: GroupSpec['program'], placement: Placement, v: ValueId): number {
+  return boundElements(program, placement.placed.get(v)?.free.map((f) => f.extent) ?? []);
+}
