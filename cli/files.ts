@@ -2,7 +2,7 @@
  * Writing results into a folder: only the files that are named, never over an existing one unless
  * asked, and all or none of them checked before the first is written.
  */
-import { access, mkdir, writeFile } from 'node:fs/promises';
+import { access, mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { reason } from './load';
 import { bad, good, type Outcome } from './tensors/tensor';
@@ -28,13 +28,25 @@ export async function writeFiles(
       );
   }
   try {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     for (const [i, f] of files.entries())
       await writeFile(targets[i] ?? '', f.contents, { flag: force ? 'w' : 'wx' });
   } catch (e) {
     return bad(`can't write to ${folder}: ${reason(e)}`);
   }
   return good(targets);
+}
+
+/**
+ * Makes the folder and those that it is in, from the outermost on. Node's own `recursive` goes round
+ * for ever in places that take no folders (/proc), and says of a file in the way only that it is there.
+ */
+async function makeFolder(folder: string): Promise<void> {
+  const missing: string[] = [];
+  let at = path.resolve(folder);
+  for (; !(await exists(at)); at = path.dirname(at)) missing.unshift(at);
+  if (!(await stat(at)).isDirectory()) throw new Error(`${at} is a file, not a folder`);
+  for (const next of missing) await mkdir(next);
 }
 
 async function exists(file: string): Promise<boolean> {

@@ -2,7 +2,7 @@
  * Where output goes: results to standard output, everything else to standard error.
  *
  * With `--json` standard output holds the JSON alone. A reader that goes away (`| head`) ends the
- * program quietly.
+ * program quietly; output that can't be written (a full disk) ends it with a message.
  */
 import { once } from 'node:events';
 import { type Paint, painter, wantsColours } from './format/colour';
@@ -22,11 +22,15 @@ export interface Terminal {
 }
 
 export function processTerminal(): Terminal {
-  for (const stream of [process.stdout, process.stderr])
-    stream.on('error', (e: NodeJS.ErrnoException) => {
-      if (e.code === 'EPIPE') process.exit(process.exitCode ?? 0);
-      throw e;
-    });
+  process.stdout.on('error', (e: NodeJS.ErrnoException) => {
+    if (e.code === 'EPIPE') process.exit(process.exitCode ?? 0);
+    process.stderr.write(`error: can't write to standard output: ${e.message}\n`);
+    process.exit(1);
+  });
+  // There is nowhere left to say why.
+  process.stderr.on('error', (e: NodeJS.ErrnoException) => {
+    process.exit(e.code === 'EPIPE' ? (process.exitCode ?? 0) : 1);
+  });
   const live = process.stderr.isTTY;
   let showing = false;
   const clear = (): void => {

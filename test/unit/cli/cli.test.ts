@@ -209,6 +209,20 @@ describe('fusion-lens', function () {
     assert.equal(await readFile(path.join(out, 'k0.wgsl'), 'utf8'), code);
   });
 
+  it('says where it can’t write, and ends', async () => {
+    const taken = file('taken');
+    await writeFile(taken, 'mine');
+    for (const out of [taken, path.join(taken, 'below'), '/proc/fusion-lens/kernels']) {
+      const r = await cli(['kernels', file('chain.fuse'), '-o', out]);
+      assert.deepEqual([r.code, r.out], [1, ''], out);
+      assert.match(
+        r.err,
+        /^error: can't write to .*: (.*taken is a file, not a folder|there is no)/,
+      );
+    }
+    assert.equal(await readFile(taken, 'utf8'), 'mine');
+  });
+
   it('ends quietly when its reader goes away', async () => {
     const child = spawn(process.execPath, [program, 'kernels', file('chain.fuse'), '--json']);
     child.stdout.destroy();
