@@ -19,7 +19,7 @@ import { BufferPool, checkSizes, gather, writesByDispatch, writtenShares } from 
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
 import { toStorage, type StorageArray } from './storage';
-import { Agreement, race, type Racer, type Stored } from './trial';
+import { Agreement, OVERRUN, race, type Racer, type Stored } from './trial';
 import type {
   AdapterInfo,
   CancelSignal,
@@ -236,8 +236,15 @@ export class Session {
       const base = await enter(BASE, job.base);
       const agreement = new Agreement(program, base.stored, await source.forReference());
       const failed = new Map<string, string>();
+      const budget = {
+        iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
+        seconds: options.seconds ?? DEFAULT_SECONDS,
+      };
       const racers: Racer[] = [];
+      const start = host.now();
       for (const { id, exec } of job.candidates) {
+        const late = host.now() - start > OVERRUN * 1000 * budget.seconds;
+        if (racers.length > 0 && late) break;
         const entered = await replyOf(() => enter(id, exec));
         if (!entered.ok && FATAL.has(entered.fault.code)) throw new Faulted(entered.fault);
         const fault = entered.ok ? agreement.fault(entered.value.stored) : undefined;
@@ -246,15 +253,13 @@ export class Session {
         else if (fault !== undefined) failed.set(id, fault);
         else racers.push(entered.value.racer);
       }
-      const budget = {
-        iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
-        seconds: options.seconds ?? DEFAULT_SECONDS,
-      };
       const r = await race(base.racer, racers, clock, budget, host, watch, signal);
       const timed = new Map(r.others.map((o) => [o.id, o]));
-      const candidates = job.candidates.map(({ id }): TrialOutcome => {
-        const reason = failed.get(id) ?? 'it was not timed';
-        return timed.get(id) ?? { id, ok: false, reason };
+      const candidates = job.candidates.flatMap(({ id }): TrialOutcome[] => {
+        const reason = failed.get(id);
+        const outcome = timed.get(id);
+        if (outcome) return [outcome];
+        return reason === undefined ? [] : [{ id, ok: false, reason }];
       });
       return { base: r.base, candidates };
     } finally {

@@ -4,7 +4,8 @@
  * Candidates are compared with the base before any is timed: what one stores must agree with what the
  * base stores on the same inputs, as closely as honest arithmetic allows (tolerance.ts). Then all are
  * timed round by round, in alternating order, so that a drifting machine favours none; what counts is
- * the ratio of times of one round. Those that are clearly slower leave the race early.
+ * the ratio of times of one round. Those that are clearly slower leave the race early, some after their
+ * first run; and when the time is up, those that haven't started don't.
  */
 import type { Program } from '../../compiler/ir/compute';
 import type { ValueId } from '../../compiler/ir/expr';
@@ -19,9 +20,16 @@ import { numbersOf, type StorageArray } from './storage';
 import { compare, expectations, farShare, rootMeanSquare, uncancelled } from './tolerance';
 import type { CancelSignal, TrialOutcome, TrialTime } from './types';
 
-export interface Racer {
+/** `L` is what the clock can run. */
+export interface Racer<L = LoadedPlan> {
   readonly id: string;
-  readonly loaded: LoadedPlan;
+  readonly loaded: L;
+}
+
+/** The part of the clock that a race needs. */
+export interface RaceClock<L> {
+  whole(loaded: L, repeats: number): Promise<number>;
+  readonly repeatsFor: Clock['repeatsFor'];
 }
 
 export interface RaceBudget {
@@ -37,36 +45,43 @@ const MIN_ROUNDS = 5;
 const TIGHT = 0.01;
 /** Who takes this many times the base's time leaves after the least rounds. */
 const HOPELESS = 1.25;
+/** Who takes this many times the base's time at the first runs isn't timed any further. */
+const LOST = 3;
+/** How far a budget may be overrun before nobody else starts. */
+export const OVERRUN = 2;
 /** A slow run is warm at once, ms. */
 const SLOW_MS = 250;
 
-interface Lane {
-  readonly racer: Racer;
+interface Lane<L> {
+  readonly racer: Racer<L>;
   readonly repeats: number;
   readonly times: number[];
   racing: boolean;
 }
 
-/** Times the base against the others; results are in the order of `others`. */
-export async function race(
-  base: Racer,
-  others: readonly Racer[],
-  clock: Clock,
+/** Times the base against the others; results are in the order of `others`, without those that had no time to start. */
+export async function race<L>(
+  base: Racer<L>,
+  others: readonly Racer<L>[],
+  clock: RaceClock<L>,
   budget: RaceBudget,
   host: Host,
   watch: Watch,
   signal: CancelSignal,
 ): Promise<{ base: TrialTime; others: TrialOutcome[] }> {
   const start = host.now();
-  const lanes: Lane[] = [];
-  for (const racer of [base, ...others]) {
-    watch.progress({ stage: 'trial', done: 0, total: budget.iterations, kernel: racer.id });
-    lanes.push(await atStart(racer, clock, host, watch, signal));
-  }
-  const [first, ...rest] = lanes;
-  if (!first) throw new Error('a race without a base');
   const spent = (): number => (host.now() - start) / 1000;
-  const ratios = (l: Lane): number[] =>
+  const enter = (racer: Racer<L>, limitUs: number): Promise<Lane<L>> => {
+    watch.progress({ stage: 'trial', done: 0, total: budget.iterations, kernel: racer.id });
+    return atStart(racer, limitUs, clock, host, watch, signal);
+  };
+  const first = await enter(base, Infinity);
+  const limitUs = LOST * Math.min(...first.times);
+  const rest: Lane<L>[] = [];
+  for (const racer of others)
+    if (rest.length === 0 || spent() < OVERRUN * budget.seconds)
+      rest.push(await enter(racer, limitUs));
+  const ratios = (l: Lane<L>): number[] =>
     l.times.map((t, i) => (t > 0 ? (first.times[i] ?? 0) / t : 1));
   for (let round = 1; round < budget.iterations; round++) {
     throwIfCancelled(signal);
@@ -98,14 +113,18 @@ export async function race(
   };
 }
 
-/** Warm-up, and how often the plan must be repeated for the clock; the last try is the first round. */
-async function atStart(
-  racer: Racer,
-  clock: Clock,
+/**
+ * Warm-up, and how often the plan must be repeated for the clock; the last try is the first round. Whose
+ * best warm-up takes longer than the limit has lost: that was its round.
+ */
+async function atStart<L>(
+  racer: Racer<L>,
+  limitUs: number,
+  clock: RaceClock<L>,
   host: Host,
   watch: Watch,
   signal: CancelSignal,
-): Promise<Lane> {
+): Promise<Lane<L>> {
   let lastMs = 0;
   const timed = async (repeats: number): Promise<number> => {
     throwIfCancelled(signal);
@@ -115,7 +134,9 @@ async function atStart(
     lastMs = host.now() - start;
     return us;
   };
-  for (let i = 0; i < WARM_UP && lastMs < SLOW_MS; i++) await timed(1);
+  let best = Infinity;
+  for (let i = 0; i < WARM_UP && lastMs < SLOW_MS; i++) best = Math.min(best, await timed(1));
+  if (best > limitUs) return { racer, repeats: 1, times: [best], racing: false };
   const { repeats, times } = await clock.repeatsFor(1, async ([r]) => [await timed(r ?? 1)]);
   return { racer, repeats: repeats[0] ?? 1, times: [...times], racing: true };
 }

@@ -216,6 +216,7 @@ export type TrialOutcome =
 
 export interface TrialResult {
   readonly base: TrialTime;
+  /** In the job's order; without those that there was no time for. The first there is always time for. */
   readonly candidates: readonly TrialOutcome[];
 }
 
