@@ -4,6 +4,7 @@
 import type { Graph, NodeId, TensorId } from '../graph/graph';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
+import { overlap } from '../ir/windows';
 import type { Decision } from '../result';
 import { boundElements, visitLoads } from '../schedule/group';
 import type { Lowered } from '../ops/lower';
@@ -240,16 +241,11 @@ function classOfEdge(search: Search, from: number, to: number): string {
     let gather = false;
     let stencil = false;
     for (const e of l.index) {
-      let d = false;
-      let r = false;
       I.visitAtoms(e, (a) => {
         if (a.kind === 'dyn') gather = true;
-        if (a.kind !== 'var') return;
-        names.add(a.name);
-        if (a.name.startsWith('r')) r = true;
-        else d = true;
+        if (a.kind === 'var') names.add(a.name);
       });
-      stencil = stencil || (d && r);
+      stencil = stencil || overlap(e);
     }
     const parallel = reader.dims.filter((x) => !names.has(x.name)).map((x) => x.extent);
     const times = boundElements(program, parallel);

@@ -7,6 +7,7 @@ import type { BodyId, Graph, NodeId, TensorId } from '../graph/graph';
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
+import { overlap } from '../ir/windows';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { DeviceProfile, IndexClass, KernelView, PlanView } from '../result';
 import { bufferBytes, foldGrid, type PlannedKernel } from '../schedule/exec';
@@ -440,15 +441,11 @@ function classOf(program: Program, c: Compute): IndexClass {
     let vars = 0;
     let plain = l.index.length === c.dims.length;
     l.index.forEach((e, i) => {
-      let both = 0;
       I.visitAtoms(e, (a) => {
         if (a.kind === 'dyn') gather = true;
-        if (a.kind === 'var') {
-          vars++;
-          both |= a.name.startsWith('r') ? 2 : 1;
-        }
+        if (a.kind === 'var') vars++;
       });
-      if (both === 3) stencil = true;
+      if (overlap(e)) stencil = true;
       if (e.key !== `d${i}` && !I.isConst(shape[i] ?? I.num(0), 1)) plain = false;
     });
     if (vars < c.dims.filter((d) => !I.isConst(d.extent, 1)).length) broadcast = true;

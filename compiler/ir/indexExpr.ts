@@ -372,7 +372,29 @@ export function provablyLe(a: IndexLike, b: IndexLike): boolean {
   // A finite bound has no sizes in it that could cancel.
   if (y.terms.length === 0 && most < Infinity) return false;
   const ua = symbolicUpper(x);
-  return ua !== undefined && lowerBound(sub(y, ua)) >= 0;
+  if (ua !== undefined && lowerBound(sub(y, ua)) >= 0) return true;
+  const least = withoutQuotients(sub(y, ua ?? x));
+  return least !== undefined && lowerBound(least) >= 0;
+}
+
+/**
+ * A symbolic lower bound that has no quotients by numbers, whose multiples are nearly what was divided:
+ * `a - b + 1 <= b * floor(a / b) <= a`. Undefined where there are none.
+ */
+function withoutQuotients(e: IndexExpr): IndexExpr | undefined {
+  let found = false;
+  let s: IndexExpr = num(e.c);
+  for (const t of e.terms) {
+    const [f] = t.factors;
+    const b = f?.kind === 'floordiv' && t.factors.length === 1 ? constOf(f.b) : undefined;
+    if (f?.kind !== 'floordiv' || b === undefined || b <= 0 || t.coef % b !== 0) {
+      s = add(s, build(0, [t]));
+      continue;
+    }
+    found = true;
+    s = add(s, mul(t.coef > 0 ? sub(f.a, b - 1) : f.a, t.coef / b));
+  }
+  return found ? s : undefined;
 }
 
 export function provablyNonNegative(e: IndexExpr): boolean {

@@ -201,6 +201,11 @@ describe('Index expressions', () => {
     assert.equal(I.provablyLe(I.mul(s, 4), I.sub(I.mul(S, 4), 4)), true);
     assert.equal(I.provablyLe(I.add(I.mul(i, 8), j), 47), true);
     assert.equal(I.provablyLe(I.add(I.mul(i, 8), j), 46), false);
+    // Halves of a size, as of rotary embeddings.
+    assert.equal(I.provablyLe(I.mul(I.floorDiv(S, 2), 2), S), true);
+    assert.equal(I.provablyLe(I.sub(S, 1), I.mul(I.floorDiv(S, 2), 2)), true);
+    assert.equal(I.provablyLe(S, I.mul(I.floorDiv(S, 2), 2)), false);
+    assert.equal(I.provablyLe(I.add(I.mul(I.floorDiv(S, 2), 2), 1), S), false);
     assert.equal(text(I.min(i, 7)), 'i');
     assert.equal(text(I.max(I.sub(i, 6), 0)), '0');
     assert.equal(text(I.min(s, S)), 's');
