@@ -531,6 +531,13 @@ export class Grouping {
 
   /** The same with some groups bundled: the groups of a bundle come together. */
   orderedBundles(bundles: readonly (readonly number[])[]): Group[][] {
+    const out = this.bundleOrder(bundles);
+    if (!out) throw new Error('the plan has a cycle');
+    return out;
+  }
+
+  /** Undefined where a bundle would need what another makes, and the other what the one makes. */
+  bundleOrder(bundles: readonly (readonly number[])[]): Group[][] | undefined {
     const bundleOf = new Map<number, Bundle>();
     const all: Bundle[] = [];
     const bundle = (ids: readonly number[]): void => {
@@ -559,8 +566,7 @@ export class Grouping {
         }
       }
     }
-    if (out.length !== all.length) throw new Error('the plan has a cycle');
-    return out;
+    return out.length === all.length ? out : undefined;
   }
 }
 

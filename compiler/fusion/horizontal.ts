@@ -40,16 +40,93 @@ interface Open {
 /** Bundles that are open at a time, in which a group may find its place. */
 const OPEN_BUNDLES = 8;
 
-/** The bundles of several groups; all other groups stay on their own. */
-export function bundleSmall(search: Search): number[][] {
+/**
+ * The bundles with one more: groups that a `fuse` line wants in one kernel, which no other template can
+ * make of them, put on one grid where they don't need each other. Undefined where that can't be.
+ */
+export function bundleAsked(
+  search: Search,
+  computes: readonly number[],
+  bundles: readonly (readonly number[])[],
+): (readonly number[])[] | undefined {
+  const { grouping } = search;
+  const wanted = new Set(computes.flatMap((c) => grouping.homes[c] ?? []));
+  if (search.halted || [...wanted].some((id) => !grouping.groups.has(id))) return undefined;
+  // Two lines that name the same op mean one kernel.
+  const met = bundles.filter((b) => b.some((id) => wanted.has(id)));
+  const alone = search.byRank(wanted).filter((id) => !met.some((b) => b.includes(id)));
+  const units = [...met, ...alone.map((id) => [id])];
+  const whole = units.flat();
+  if (units.length < 2) return whole.length < 2 ? undefined : [...bundles];
+  const others = bundles.filter((b) => !met.includes(b));
+  if (!grouping.bundleOrder([...others, whole])) return undefined;
+  const parts = whole.map((id) => candidateOf(search, grouping.group(id)));
+  const [first, ...rest] = parts;
+  if (!first) return undefined;
+  const bundle = opened(search, first);
+  const costs = [first.scheduled.cost];
+  for (const next of rest) {
+    if (next?.workgroup !== first.workgroup) return undefined;
+    const { cost, excluded } = joined(search, bundle, next);
+    if (excluded) return undefined;
+    put(search, bundle, next, cost);
+    costs.push(cost);
+  }
+  let left: number[] = [];
+  for (const unit of units) {
+    const apart = unit.length > 1 ? priceOf(search, unit) : (search.cost(unit[0] ?? -1) ?? 0);
+    const before = left.length > 0 ? (costs[left.length - 1] ?? 0) : 0;
+    const now = [...left, ...unit];
+    const gainPs = before + apart - (costs[now.length - 1] ?? 0);
+    if (left.length > 0) noteJoin(search, left, unit, gainPs);
+    left = now;
+  }
+  return [...others, whole];
+}
+
+function priceOf(search: Search, ids: readonly number[]): number {
+  const features = ids.flatMap((id) => search.price(id)?.features ?? []);
+  return joinPrices(search, features).cost;
+}
+
+/** A group that can be a part of a kernel with others, whatever it costs. */
+function candidateOf(
+  search: Search,
+  group: Group,
+): (Candidate & { workgroup: number }) | undefined {
+  if (search.policy.hasScheduleLine(group.members)) return undefined;
+  const scheduled = search.schedule(group.id);
+  if (!scheduled.ok) return undefined;
+  const { schedule, features } = scheduled.value;
+  switch (schedule.kind) {
+    case 'loop':
+    case 'row':
+    case 'stream': {
+      const workgroup = features.threads / Math.max(1, features.workgroups);
+      return { group, scheduled: scheduled.value, workgroup };
+    }
+    case 'horizontal':
+    case 'split':
+      return undefined;
+  }
+}
+
+/** The bundles of several groups, beside those that were asked for; all other groups stay on their own. */
+export function bundleSmall(
+  search: Search,
+  asked: readonly (readonly number[])[] = [],
+): number[][] {
   const { grouping } = search;
   const depth = new Map<number, number>();
   const buckets = new Map<string, Candidate[]>();
   const structures = new Map<object, number>();
-  for (const group of grouping.ordered()) {
+  for (const groups of grouping.orderedBundles(asked)) {
     let d = 0;
-    for (const p of grouping.producers(group.id)) d = Math.max(d, (depth.get(p) ?? 0) + 1);
-    depth.set(group.id, d);
+    for (const group of groups)
+      for (const p of grouping.producers(group.id)) d = Math.max(d, (depth.get(p) ?? 0) + 1);
+    for (const group of groups) depth.set(group.id, d);
+    const [group] = groups;
+    if (!group || groups.length > 1) continue;
     const kind = kindOf(search, group, structures);
     if (kind === undefined) continue;
     const key = `${d} ${kind}`;
@@ -60,7 +137,7 @@ export function bundleSmall(search: Search): number[][] {
     if (list) list.push(candidate);
     else buckets.set(key, [candidate]);
   }
-  const out: number[][] = [];
+  const out: number[][] = asked.map((ids) => [...ids]);
   for (const list of buckets.values()) {
     if (list.length < 2) continue;
     list.sort((a, b) => a.group.rank - b.group.rank || a.group.id - b.group.id);
@@ -118,70 +195,91 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
   const all: Open[] = [];
   let open: Open[] = [];
   for (const c of list) {
-    const { scheduled, group } = c;
-    const { slices } = search.memo;
-    const values = [
-      ...new Set([...scheduled.features.bytesOf.keys()].map((v) => rootOf(slices, v))),
-    ];
+    const values = buffersOf(search, c);
     let best: { bundle: Open; added: number; cost: number } | undefined;
     for (const bundle of search.halted ? [] : open) {
       const added = values.filter((v) => !bundle.buffers.has(v)).length;
       if (best && best.added <= added) continue;
-      const cost = joined(search, bundle, c, added);
-      if (cost !== undefined) best = { bundle, added, cost };
+      const { cost, excluded } = joined(search, bundle, c);
+      if (!excluded && cost < bundle.cost + c.scheduled.cost) best = { bundle, added, cost };
     }
-    if (!best) {
-      const fresh: Open = {
-        groups: [group],
-        parts: [scheduled.features],
-        members: group.members.length,
-        size: scheduled.features.size,
-        cost: scheduled.cost,
-        buffers: new Set(values),
-      };
-      all.push(fresh);
-      open = [...open.slice(open.length < OPEN_BUNDLES ? 0 : 1), fresh];
+    if (best) {
+      const { bundle, cost } = best;
+      const left = bundle.groups.map((g) => g.id);
+      noteJoin(search, left, [c.group.id], bundle.cost + c.scheduled.cost - cost);
+      put(search, bundle, c, cost);
       continue;
     }
-    const { bundle, cost } = best;
-    search.note(
-      {
-        kind: 'horizontal',
-        left: bundle.groups.flatMap((g) => g.members),
-        right: group.members,
-        gainPs: bundle.cost + scheduled.cost - cost,
-      },
-      bundle.groups.map((g) => g.id),
-      [group.id],
-    );
-    bundle.groups.push(group);
-    bundle.parts.push(scheduled.features);
-    bundle.members += group.members.length;
-    bundle.size += scheduled.features.size;
-    bundle.cost = cost;
-    for (const v of values) bundle.buffers.add(v);
+    const fresh = opened(search, c);
+    all.push(fresh);
+    open = [...open.slice(open.length < OPEN_BUNDLES ? 0 : 1), fresh];
   }
   return all;
 }
 
-/** What the bundle costs with one more group; undefined where it has no room for it or nothing is gained. */
+function buffersOf(search: Search, { scheduled }: Candidate): ValueId[] {
+  const { slices } = search.memo;
+  return [...new Set([...scheduled.features.bytesOf.keys()].map((v) => rootOf(slices, v)))];
+}
+
+/** A bundle that begins with the group. */
+function opened(search: Search, c: Candidate): Open {
+  const { group, scheduled } = c;
+  return {
+    groups: [group],
+    parts: [scheduled.features],
+    members: group.members.length,
+    size: scheduled.features.size,
+    cost: scheduled.cost,
+    buffers: new Set(buffersOf(search, c)),
+  };
+}
+
+function put(search: Search, bundle: Open, c: Candidate, cost: number): void {
+  const { group, scheduled } = c;
+  bundle.groups.push(group);
+  bundle.parts.push(scheduled.features);
+  bundle.members += group.members.length;
+  bundle.size += scheduled.features.size;
+  bundle.cost = cost;
+  for (const v of buffersOf(search, c)) bundle.buffers.add(v);
+}
+
+function noteJoin(
+  search: Search,
+  left: readonly number[],
+  right: readonly number[],
+  gainPs: number,
+): void {
+  const members = (ids: readonly number[]): number[] =>
+    ids.flatMap((id) => search.grouping.group(id).members);
+  search.note(
+    { kind: 'horizontal', left: members(left), right: members(right), gainPs },
+    left,
+    right,
+  );
+}
+
+/** What the bundle costs with one more group, and whether it has no room for it or mustn't have it. */
 function joined(
   search: Search,
   bundle: Open,
-  { group, scheduled }: Candidate,
-  added: number,
-): number | undefined {
-  const { device } = search.options;
-  if (bundle.buffers.size + added > device.limits.maxStorageBuffersPerShaderStage) return undefined;
-  if (bundle.members + group.members.length > MEMBER_LIMIT) return undefined;
-  if (bundle.size + scheduled.features.size > MAX_STATEMENTS) return undefined;
+  c: Candidate,
+): { readonly cost: number; readonly excluded: boolean } {
+  const { group, scheduled } = c;
+  const { limits } = search.options.device;
+  const refused = { cost: 0, excluded: true };
+  const added = buffersOf(search, c).filter((v) => !bundle.buffers.has(v)).length;
+  if (bundle.buffers.size + added > limits.maxStorageBuffersPerShaderStage) return refused;
+  if (bundle.members + group.members.length > MEMBER_LIMIT) return refused;
+  if (bundle.size + scheduled.features.size > MAX_STATEMENTS) return refused;
   const excludes = (g: Group): boolean =>
     // With copies of one compute in both, what they share is computed twice: siblings would share it.
     g.members.some((m) => group.members.includes(m)) ||
     !search.policy.allows(g.members, group.members);
-  if (bundle.groups.some(excludes)) return undefined;
+  if (bundle.groups.some(excludes)) return refused;
   const { cost } = joinPrices(search, [...bundle.parts, scheduled.features]);
-  return cost < bundle.cost + scheduled.cost ? cost : undefined;
+  return { cost, excluded: false };
 }
 
 /** What the kernel of all parts does, and what it costs by the model. */

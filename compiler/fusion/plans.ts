@@ -9,11 +9,12 @@ import type { Lowered } from '../ops/lower';
 import type { ScheduleOptions } from '../schedule/schedule';
 import type { PlanTuning, TunedPlan, Tuning } from '../tuning';
 import { Grouping } from './grouping';
-import { bundleSmall } from './horizontal';
+import { bundleAsked, bundleSmall } from './horizontal';
 import { Recall } from './memory';
 import { type Plan, snapshot } from './plan';
 import { planProgram } from './joined';
 import { Policy } from './policy';
+import type { Verdict } from './verdicts';
 import { type LogEntry, Search, type SearchObserver } from './search';
 
 export interface Plans {
@@ -112,24 +113,36 @@ function onePlan(
   const start = search.log.length;
   search.observer = replay?.observer?.(search);
   search.stopAt = start + (replay?.steps ?? Infinity);
+  const refused: (Policy['required'][number] & {
+    readonly computes: readonly number[];
+    readonly verdicts: readonly Verdict[];
+  })[] = [];
   for (const r of policy.required) {
     if (search.halted) break;
-    const verdicts = search.require(computesOf(program, r.nodes));
-    if (verdicts.length === 0) continue;
-    const text = verdicts
-      .map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`)
-      .join('; ');
-    const { directive } = r;
-    faults.push(
-      error('REQUIRED_BUT', `'${directive.text}' can't be one kernel: ${text}`, directive.range),
-    );
+    const computes = computesOf(program, r.nodes);
+    const verdicts = search.require(computes);
+    if (verdicts.length > 0) refused.push({ ...r, computes, verdicts });
   }
   // Whether they came about is seen from the kernels.
   for (const nodes of policy.preferred) search.require(computesOf(program, nodes));
   search.fuse();
+  let asked: (readonly number[])[] = [];
+  for (const { directive, computes, verdicts } of refused) {
+    const bundles = bundleAsked(search, computes, asked);
+    if (bundles) {
+      asked = bundles;
+      continue;
+    }
+    const text = verdicts
+      .map((v) => `${v.code}: ${v.message}${v.counterfactual ? ` (${v.counterfactual})` : ''}`)
+      .join('; ');
+    faults.push(
+      error('REQUIRED_BUT', `'${directive.text}' can't be one kernel: ${text}`, directive.range),
+    );
+  }
   const fused = snapshot(search, replay?.prefix ?? 'k', {
     ...{ faults, tuning: tuning.kernels },
-    bundles: bundleSmall(search),
+    bundles: bundleSmall(search, asked),
   });
   return { search, unfused, fused, steps: search.log.slice(start), diagnostics: faults };
 }

@@ -537,7 +537,7 @@ export class Search {
       };
     }
     if (
-      m.features.threads < Math.min(a.features.threads, b.features.threads) &&
+      m.features.threads < Math.max(a.features.threads, b.features.threads) &&
       m.features.threads < this.options.device.saturatingThreads
     ) {
       return {

@@ -76,6 +76,23 @@ export type Pattern =
   | 'single'
   | 'opaque';
 
+/** Every name that a kernel's pattern can have; the record makes the type checker see that all are here. */
+const PATTERN_NAMES: Readonly<Record<Pattern, true>> = {
+  pointwise: true,
+  'into-reduction': true,
+  'after-reduction': true,
+  composite: true,
+  horizontal: true,
+  epilogue: true,
+  prologue: true,
+  'multi-output': true,
+  attention: true,
+  view: true,
+  single: true,
+  opaque: true,
+};
+export const PATTERNS: readonly string[] = Object.keys(PATTERN_NAMES);
+
 /** A time as verdicts show it. */
 export function usText(us: number): string {
   const abs = Math.abs(us);

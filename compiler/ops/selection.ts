@@ -18,13 +18,13 @@ interface Contents {
 }
 
 /** The operand's contents as numbers; unsupported where they aren't known. */
-function contentsOf(ctx: LowerContext, operand: number, type: string): Contents {
+function contentsOf(ctx: LowerContext, operand: number): Contents {
   const x = ctx.input(operand);
-  const shape = x.shape.map((d) => I.constOf(d) ?? ctx.unsupported(`${type}: ${DATA_SHAPE}`));
+  const shape = x.shape.map((d) => I.constOf(d) ?? ctx.unsupported(DATA_SHAPE));
   const { known } = x;
-  if (!known) ctx.unsupported(`${type}: ${DATA_SHAPE}`);
+  if (!known) ctx.unsupported(DATA_SHAPE);
   const values = known.map((k) =>
-    typeof k === 'number' ? k : (I.constOf(k) ?? ctx.unsupported(`${type}: ${DATA_SHAPE}`)),
+    typeof k === 'number' ? k : (I.constOf(k) ?? ctx.unsupported(DATA_SHAPE)),
   );
   return { shape, values };
 }
@@ -34,7 +34,7 @@ function lowerNonZero(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const { known } = x;
   const sizes = x.shape.map((d) => I.constOf(d));
-  if (!known || sizes.some((s) => s === undefined)) ctx.unsupported(`NonZero: ${DATA_SHAPE}`);
+  if (!known || sizes.some((s) => s === undefined)) ctx.unsupported(DATA_SHAPE);
   const found: number[] = [];
   known.forEach((k, i) => {
     // A size that isn't known is at least 1.
@@ -51,7 +51,7 @@ function lowerNonZero(ctx: LowerContext): LTensor {
 /** Distinct elements, or distinct slices along an axis; where each first stands, and how often. */
 function lowerUnique(ctx: LowerContext): LTensor[] {
   const x = ctx.input(0);
-  const { shape, values } = contentsOf(ctx, 0, 'Unique');
+  const { shape, values } = contentsOf(ctx, 0);
   const axis = ctx.has('axis') ? ctx.axis(ctx.int('axis'), shape.length) : undefined;
   const before = axis === undefined ? 1 : size(shape.slice(0, axis));
   const along = axis === undefined ? values.length : at(shape, axis);
@@ -122,9 +122,8 @@ interface Box {
 
 /** Per batch and class: boxes by descending score, without those that overlap one that was taken. */
 function lowerNonMaxSuppression(ctx: LowerContext): LTensor {
-  const type = 'NonMaxSuppression';
-  const boxes = contentsOf(ctx, 0, type);
-  const scores = contentsOf(ctx, 1, type);
+  const boxes = contentsOf(ctx, 0);
+  const scores = contentsOf(ctx, 1);
   const [batch = 0, count = 0, four] = boxes.shape;
   const [scoreBatch, classes = 0, scoreCount] = scores.shape;
   if (boxes.shape.length !== 3 || scores.shape.length !== 3 || four !== 4)

@@ -27,6 +27,6 @@ export const unsupportedOps: readonly OpDef[] = Object.entries(REASONS).flatMap(
   types.map((type): OpDef => ({
     name: snake(type),
     onnx: [type],
-    lower: (ctx) => ctx.unsupported(`${type}: ${reason}`),
+    lower: (ctx) => ctx.unsupported(reason),
   })),
 );

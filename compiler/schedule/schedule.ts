@@ -113,7 +113,7 @@ export function scheduleGroup(
       ...unbound,
     ];
     if (bad.length > 0) {
-      for (const v of bad) if (!verdicts.some((w) => w.code === v.code)) verdicts.push(v);
+      for (const v of bad) addVerdict(verdicts, v);
       return;
     }
     candidates.push({
@@ -306,6 +306,14 @@ const TOO_MANY_COLUMNS =
   'a reduction along the row has more results in a row than the invocations of a workgroup can accumulate';
 
 /** Why a row that is too long to be kept can't be walked in tiles either. */
+/** Of what stands against several templates, that of the one which comes nearest. */
+function addVerdict(verdicts: Verdict[], v: Verdict): void {
+  const at = verdicts.findIndex((w) => w.code === v.code);
+  const old = verdicts[at];
+  if (!old) verdicts.push(v);
+  else if ((v.quantity ?? Infinity) < (old.quantity ?? Infinity)) verdicts[at] = v;
+}
+
 function explainTiles(verdicts: Verdict[], fault: string): void {
   verdicts.forEach((v, i) => {
     if (v.code !== 'WORKGROUP_MEMORY') return;

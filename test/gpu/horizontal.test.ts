@@ -29,6 +29,15 @@ const CASES: Readonly<Record<string, { source: string; kernels: number }>> = {
     ].join('\n'),
     kernels: 1,
   },
+  'a large and a small kernel, as a line in the file wants it': {
+    source: `input x: f32[300, 211]
+input z: f32[10, 30]
+a = exp(x)
+b = softmax(z, axis=-1)
+output a, b
+fuse a, b`,
+    kernels: 1,
+  },
   'a product, a gather and an empty result': {
     source: `input a: f32[3, 5]
 param w: f32[5, 7]

@@ -3,7 +3,7 @@
  *
  * Names are resolved later, at the end of the file, so that directives may stand anywhere.
  */
-import type { Pattern } from '../../fusion/verdicts';
+import { PATTERNS } from '../../fusion/verdicts';
 import type { Relation } from '../../graph/graph';
 import type {
   ExpectSyntax,
@@ -18,23 +18,6 @@ import { tokenRange, type Token } from './lexer';
 import { nearest } from './suggest';
 
 export const RELATIONS: readonly Relation[] = ['<=', '<', '==', '>=', '>', '!='];
-
-/** Every name that a kernel's pattern can have; the record makes the type checker see that all are here. */
-const PATTERN_NAMES: Readonly<Record<Pattern, true>> = {
-  pointwise: true,
-  'into-reduction': true,
-  'after-reduction': true,
-  composite: true,
-  horizontal: true,
-  epilogue: true,
-  prologue: true,
-  'multi-output': true,
-  attention: true,
-  view: true,
-  single: true,
-  opaque: true,
-};
-export const PATTERNS: readonly string[] = Object.keys(PATTERN_NAMES);
 
 export const EXPECTATIONS = ['kernels', 'bytes', 'fused', 'pattern'] as const;
 

@@ -19,6 +19,7 @@
  * exported again and its nodes moved). Else the directive is an *orphan*: reported, and not applied.
  */
 import { type Diagnostic, error, info, warning } from '../../diagnostics';
+import { PATTERNS } from '../../fusion/verdicts';
 import type {
   AttrValue,
   Directive,
@@ -163,7 +164,8 @@ class Reader {
         const v = this.value(e['value'], 'value', hashes);
         if (typeof v !== 'string') return v;
         const pattern = e['pattern'];
-        if (typeof pattern !== 'string') return wrong('"pattern" must be a string');
+        if (typeof pattern !== 'string' || !PATTERNS.includes(pattern))
+          return wrong(`"pattern" must be one of ${PATTERNS.join(', ')}`);
         return make(
           { kind: 'pattern', value: v, pattern },
           `pattern ${this.label(v)} == ${pattern}`,

@@ -83,6 +83,37 @@ describe('directives', () => {
     assert.equal(plan(r), 'k0: layer_norm matmul relu');
   });
 
+  it('fuse puts ops that have nothing to do with each other on one grid', () => {
+    const program = `input x: f32[512, 512]
+input z: f32[100, 30]
+input u: f32[77]
+a = exp(x)
+b = softmax(z, axis=-1)
+c = tanh(u)
+output a, b, c`;
+    assert.equal(resultOf(program).after.kernels.length, 3);
+    const asked = resultOf(`${program}\nfuse a, b`);
+    assert.match(plan(asked), /exp softmax/);
+    assert.deepEqual(errors(asked), []);
+    assert.ok(asked.after.kernels.some((k) => k.pattern === 'horizontal'));
+    // Lines that name one op mean one kernel.
+    const all = resultOf(`${program}\nfuse a, b\nfuse b, c\nexpect kernels == 1`);
+    assert.equal(plan(all), 'k0: exp softmax tanh');
+    assert.deepEqual(errors(all), []);
+    // Neither what one needs of the other, nor two kernels that need each other's results.
+    const waits = resultOf(`input x: f32[64, 64]
+input y: f32[64, 64]
+a = x @ x
+b = y @ y
+c = b @ b
+d = a @ a
+output c, d
+fuse a, c
+fuse b, d`);
+    assert.equal(errors(waits).length, 1);
+    assert.match(errors(waits)[0] ?? '', /^REQUIRED_BUT 'fuse b, d' can't be one kernel/);
+  });
+
   it('recompute copies a value into each of its consumers', () => {
     const source =
       'input x: f32[64, 1]\ninput y: f32[64, 512]\ninput z: f32[64, 700]\ns = exp(x)\na = s * y\nb = s + z\noutput a, b\n';
