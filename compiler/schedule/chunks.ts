@@ -53,9 +53,9 @@ export interface Unbindable {
 export interface KernelSizes {
   readonly workgroups: number;
   /** Of a buffer as it is bound. */
-  bytes(buffer: ValueId): number;
-  elementBytes(buffer: ValueId): number;
-  bind(symbol: string): number | undefined;
+  readonly bytes: (buffer: ValueId) => number;
+  readonly elementBytes: (buffer: ValueId) => number;
+  readonly bind: (symbol: string) => number | undefined;
 }
 
 /** Undefined where all can be bound whole. */
