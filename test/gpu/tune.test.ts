@@ -108,7 +108,7 @@ describe('fusion-lens tune', function () {
   it('keeps what was measured when it is interrupted', async () => {
     const long = path.join(folder, 'long.fuse');
     await writeFile(long, 'input x: f32[512, 512]\ny = softmax(x, axis=-1)\noutput y\n');
-    const r = await cli(['tune', long, '--seconds', '120', '--json'], 9000);
+    const r = await cli(['tune', long, '--seconds', '120', '--json'], 20_000);
     assert.equal(r.code, 1, r.err);
     const result = JSON.parse(r.out) as Tuned;
     assert.ok(result.cancelled);
