@@ -46,6 +46,29 @@ for (const theme of ['dark', 'light'] as const)
       assert.ok(statSync(picture).size > 20_000);
     });
 
+    it('replays how the plan came about, and an edit ends that', async () => {
+      const frame = await workbench().webviewFrame('.replay');
+      await frame.$eval('[aria-label^="Replay the fusion search"]', (b) =>
+        (b as HTMLElement).click(),
+      );
+      const says = (pattern: RegExp): Promise<string | undefined> =>
+        poll(20_000, async () => {
+          const t = await frame.$eval('.replay-text', (e) => e.textContent ?? '');
+          return pattern.test(t) ? t : undefined;
+        });
+      assert.ok(await says(/^Before the first of \d steps? · 3 kernels/));
+      await frame.$eval('.replay [aria-label="After the last step"]', (b) =>
+        (b as HTMLElement).click(),
+      );
+      assert.ok(await says(/^Step \d of \d: .*, gains .* · 1 kernel/));
+      const title = await poll(20_000, async () => {
+        const t = await frame.$eval('.drawing-title', (e) => e.textContent ?? '');
+        return /^After \d of \d steps? 1 kernel/.test(t) ? t : undefined;
+      });
+      assert.ok(title, 'the drawing never came to the last step');
+      await workbench().screenshot(`journey-replay-${theme}.png`);
+    });
+
     it('edits the file and sees the lens change', async () => {
       await workbench().openFile('linear.fuse');
       await workbench().page.keyboard.down('Control');
@@ -53,6 +76,9 @@ for (const theme of ['dark', 'light'] as const)
       await workbench().page.keyboard.up('Control');
       await workbench().page.keyboard.type('\nS = softmax(Z, axis=-1)\noutput S\n');
       await workbench().waitForCodeLens(/4 ops → \d kernels/);
+      const frame = await workbench().webviewFrame('.replay');
+      const ended = await poll(20_000, () => frame.$('.replay[hidden]'));
+      assert.ok(ended, 'the replay of the old plan goes on');
     });
 
     it('opens a binary model as a graph', async () => {
