@@ -7,12 +7,9 @@ import {
   opsOneByOne,
   type PlanView,
 } from '../../compiler/result';
-import { dimsOf } from '../args';
-import { deviceOf } from '../device';
 import { explainText } from '../format/explainText';
 import { jsonPieces } from '../format/json';
-import { compileModel, loadModel, unknownDim } from '../load';
-import { ADAPTER_FLAG, NO_TUNING_FLAG, tuningOf } from '../tuningFile';
+import { ADAPTER_FLAG, NO_TUNING_FLAG } from '../tuningFile';
 import {
   type Command,
   type Context,
@@ -22,10 +19,9 @@ import {
   type ExitCode,
   hasErrors,
   HELP_FLAG,
-  inputFault,
   JSON_FLAG,
-  usageFault,
 } from './command';
+import { openForEstimates } from './opened';
 
 export const explain: Command = {
   name: 'explain',
@@ -50,19 +46,9 @@ export const explain: Command = {
 
 async function run(context: Context): Promise<ExitCode> {
   const { args, terminal } = context;
-  const dims = dimsOf(args);
-  if (!dims.ok) return usageFault(context, dims.message);
-  const device = await deviceOf(args);
-  if (!device.ok) return usageFault(context, device.message);
-  const model = await loadModel(args.positionals[0] ?? '');
-  if (!model.ok) return inputFault(context, model.message);
-  const compilation = compileModel(model.value, {
-    dims: dims.dims,
-    ...(device.value ? { device: device.value } : {}),
-    tuning: await tuningOf(args, model.value.file, undefined),
-  });
-  const problem = unknownDim(dims.dims, compilation);
-  if (problem !== undefined) return usageFault(context, problem);
+  const opened = await openForEstimates(context);
+  if (!opened.ok) return opened.exit;
+  const { compilation } = opened.value;
   const { result } = compilation;
   const steps = args.switches.has('steps') ? compilation.steps() : undefined;
   if (args.switches.has('json'))

@@ -4,14 +4,12 @@
 import path from 'node:path';
 import type { Compilation } from '../../compiler';
 import type { TunedKernel } from '../../compiler/tuning';
-import { dimsOf, one } from '../args';
-import { deviceOf } from '../device';
+import { one } from '../args';
 import { fileName, type NewFile, writeFiles } from '../files';
 import { plain } from '../format/table';
 import { tunedText } from '../format/tunedText';
-import { compileModel, loadModel, unknownDim } from '../load';
 import { jsonText } from '../terminal';
-import { ADAPTER_FLAG, NO_TUNING_FLAG, tuningOf } from '../tuningFile';
+import { ADAPTER_FLAG, NO_TUNING_FLAG } from '../tuningFile';
 import {
   type Command,
   type Context,
@@ -26,8 +24,8 @@ import {
   JSON_FLAG,
   noteDiagnostics,
   OUT_FLAG,
-  usageFault,
 } from './command';
+import { openForEstimates } from './opened';
 
 export const kernels: Command = {
   name: 'kernels',
@@ -55,19 +53,9 @@ export const kernels: Command = {
 
 async function run(context: Context): Promise<ExitCode> {
   const { args, terminal } = context;
-  const dims = dimsOf(args);
-  if (!dims.ok) return usageFault(context, dims.message);
-  const device = await deviceOf(args);
-  if (!device.ok) return usageFault(context, device.message);
-  const model = await loadModel(args.positionals[0] ?? '');
-  if (!model.ok) return inputFault(context, model.message);
-  const compilation = compileModel(model.value, {
-    dims: dims.dims,
-    ...(device.value ? { device: device.value } : {}),
-    tuning: await tuningOf(args, model.value.file, undefined),
-  });
-  const problem = unknownDim(dims.dims, compilation);
-  if (problem !== undefined) return usageFault(context, problem);
+  const opened = await openForEstimates(context);
+  if (!opened.ok) return opened.exit;
+  const { compilation, model } = opened.value;
   noteDiagnostics(context, compilation);
   const list = codeOf(compilation, one(args, 'plan') === 'unfused' ? 'before' : 'after');
   const folder = one(args, 'output');
@@ -88,7 +76,7 @@ async function run(context: Context): Promise<ExitCode> {
     terminal.print(
       jsonText({
         schema: 'fusion-lens/kernels@1',
-        file: model.value.file,
+        file: model.file,
         target: 'wgsl',
         kernels: list,
         ...(written ? { written } : {}),

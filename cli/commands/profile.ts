@@ -6,11 +6,10 @@ import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import { planForRun } from '../../runner/core/planForRun';
 import type { ProfileJob, ProfileOptions } from '../../runner/core/types';
 import { adapterName } from '../../tuner/records';
-import { dimsOf, numberOf, type ParsedArgs } from '../args';
-import { deviceOf } from '../device';
+import { numberOf, type ParsedArgs } from '../args';
 import { profileText } from '../format/profileText';
 import { noteMeasured, progressText, withRunner } from '../gpu';
-import { compileModel, loadModel, type Model, placesOf, unknownDim } from '../load';
+import { compileModel, type Model, placesOf } from '../load';
 import { jsonText } from '../terminal';
 import { NO_TUNING_FLAG, tuningOf } from '../tuningFile';
 import {
@@ -24,12 +23,11 @@ import {
   HELP_FLAG,
   inputFault,
   JSON_FLAG,
-  noteDiagnostics,
   RANDOM_WEIGHTS_FLAG,
   runnerFault,
   SEED_FLAG,
-  usageFault,
 } from './command';
+import { openToRun } from './opened';
 
 export const profile: Command = {
   name: 'profile',
@@ -71,38 +69,28 @@ export const profile: Command = {
 
 async function run(context: Context): Promise<ExitCode> {
   const { args, terminal, signal } = context;
-  const dims = dimsOf(args);
-  if (!dims.ok) return usageFault(context, dims.message);
-  const device = await deviceOf(args);
-  if (!device.ok) return usageFault(context, device.message);
-  const model = await loadModel(args.positionals[0] ?? '');
-  if (!model.ok) return inputFault(context, model.message);
-  // Faults of the graph are told without waiting for a GPU.
-  const first = compileModel(model.value, { dims: dims.dims });
-  const problem = unknownDim(dims.dims, first);
-  if (problem !== undefined) return usageFault(context, problem);
-  noteDiagnostics(context, first);
-  if (!first.result.runnable.ok)
-    return inputFault(context, `the graph can't run: ${first.result.runnable.reason}`);
+  const opened = await openToRun(context);
+  if (!opened.ok) return opened.exit;
+  const { model, dims, device } = opened.value;
   return withRunner(terminal, async (runner) => {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
     noteMeasured(terminal, adapter.value);
-    const compilation = compileModel(model.value, {
-      dims: dims.dims,
-      device: deviceForAdapter(adapter.value, device.value),
-      tuning: await tuningOf(args, model.value.file, adapterName(adapter.value)),
+    const compilation = compileModel(model, {
+      dims,
+      device: deviceForAdapter(adapter.value, device),
+      tuning: await tuningOf(args, model.file, adapterName(adapter.value)),
     });
     const { runnable } = compilation.result;
     if (!runnable.ok)
       return inputFault(context, `the graph can't run on this adapter: ${runnable.reason}`);
-    const job = profileJob(compilation, profileOptions(args, model.value));
+    const job = profileJob(compilation, profileOptions(args, model));
     const reply = await runner.profile(job, (p) => terminal.progress(progressText(p)), signal);
     if (!reply.ok) return runnerFault(context, reply.fault);
     const result = reply.value;
     terminal.print(
       args.switches.has('json')
-        ? jsonText({ schema: 'fusion-lens/profile@1', file: model.value.file, ...result })
+        ? jsonText({ schema: 'fusion-lens/profile@1', file: model.file, ...result })
         : profileText(compilation.result, result, terminal.paint),
     );
     return result.verification.ok && !hasErrors(compilation) ? EXIT.held : EXIT.fault;

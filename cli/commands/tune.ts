@@ -8,10 +8,10 @@ import { CompilerLab } from '../../tuner/lab';
 import { adapterName } from '../../tuner/records';
 import { DEFAULT_SECONDS, tune as search } from '../../tuner/search';
 import type { Lab, TuneResult } from '../../tuner/types';
-import { dimsOf, numberOf } from '../args';
+import { numberOf } from '../args';
 import { tuneText } from '../format/tuneText';
 import { noteMeasured, withRunner } from '../gpu';
-import { compileModel, loadModel, unknownDim, sourceOf } from '../load';
+import { sourceOf } from '../load';
 import { jsonText } from '../terminal';
 import { readTuning, tuningPlace, writeTuning } from '../tuningFile';
 import { programVersion } from '../version';
@@ -25,12 +25,11 @@ import {
   HELP_FLAG,
   inputFault,
   JSON_FLAG,
-  noteDiagnostics,
   RANDOM_WEIGHTS_FLAG,
   runnerFault,
   SEED_FLAG,
-  usageFault,
 } from './command';
+import { openToRun } from './opened';
 import { profileOptions } from './profile';
 
 export const tune: Command = {
@@ -63,19 +62,10 @@ export const tune: Command = {
 
 async function run(context: Context): Promise<ExitCode> {
   const { args, terminal, signal } = context;
-  const dims = dimsOf(args);
-  if (!dims.ok) return usageFault(context, dims.message);
-  const file = args.positionals[0] ?? '';
-  const model = await loadModel(file);
-  if (!model.ok) return inputFault(context, model.message);
-  const first = compileModel(model.value, { dims: dims.dims });
-  const problem = unknownDim(dims.dims, first);
-  if (problem !== undefined) return usageFault(context, problem);
-  if (!first.result.runnable.ok) {
-    noteDiagnostics(context, first);
-    return inputFault(context, `the graph can't run: ${first.result.runnable.reason}`);
-  }
-  const place = tuningPlace(file);
+  const opened = await openToRun(context);
+  if (!opened.ok) return opened.exit;
+  const { model, dims } = opened.value;
+  const place = tuningPlace(model.file);
   // What could not be kept in the end isn't measured.
   const known = await readTuning(place);
   if (!known.ok)
@@ -87,15 +77,14 @@ async function run(context: Context): Promise<ExitCode> {
     const adapter = await runner.adapter();
     if (!adapter.ok) return runnerFault(context, adapter.fault);
     noteMeasured(terminal, adapter.value);
-    const lab = new CompilerLab(sourceOf(model.value), {
-      dims: dims.dims,
+    const lab = new CompilerLab(sourceOf(model), {
+      dims,
       device: deviceForAdapter(adapter.value, undefined),
     });
-    noteDiagnostics(context, lab.compilation);
     const { runnable } = lab.compilation.result;
     if (!runnable.ok)
       return inputFault(context, `the graph can't run on this adapter: ${runnable.reason}`);
-    const { seconds: _, iterations: __, ...options } = profileOptions(args, model.value);
+    const { seconds: _, iterations: __, ...options } = profileOptions(args, model);
     const reply = await search(
       inTurn(lab),
       runner,
@@ -121,8 +110,8 @@ async function run(context: Context): Promise<ExitCode> {
     }
     terminal.print(
       args.switches.has('json')
-        ? jsonText(tuneJson(file, result, written))
-        : tuneText(file, result, terminal.paint),
+        ? jsonText(tuneJson(model.file, result, written))
+        : tuneText(model.file, result, terminal.paint),
     );
     if (written !== undefined) terminal.note(`wrote ${path.normalize(written)}`);
     return result.cancelled || hasErrors(lab.compilation) ? EXIT.fault : EXIT.held;
