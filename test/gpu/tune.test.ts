@@ -1,41 +1,12 @@
 // `fusion-lens tune` on a GPU: what it prints, what it keeps, and that a second run and `profile` go by it.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readRecords } from '../../tuner/records';
 import type { TuneResult } from '../../tuner/types';
-
-const program = path.resolve('dist/cli.js');
-
-interface Ended {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function cli(args: readonly string[], interruptAfterMs?: number): Promise<Ended> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [program, ...args], {
-      env: { ...process.env, FORCE_COLOR: '0' },
-    });
-    let out = '';
-    let err = '';
-    child.stdout.on('data', (d: Buffer) => (out += d.toString()));
-    child.stderr.on('data', (d: Buffer) => (err += d.toString()));
-    child.on('error', reject);
-    const timer =
-      interruptAfterMs === undefined
-        ? undefined
-        : setTimeout(() => child.kill('SIGINT'), interruptAfterMs);
-    child.on('close', (code) => {
-      clearTimeout(timer);
-      resolve({ code, out, err });
-    });
-  });
-}
+import { cli } from '../harness/cli';
 
 type Tuned = TuneResult & { readonly schema: string; readonly written?: string };
 
@@ -108,7 +79,9 @@ describe('fusion-lens tune', function () {
   it('keeps what was measured when it is interrupted', async () => {
     const long = path.join(folder, 'long.fuse');
     await writeFile(long, 'input x: f32[512, 512]\ny = softmax(x, axis=-1)\noutput y\n');
-    const r = await cli(['tune', long, '--seconds', '120', '--json'], 20_000);
+    const r = await cli(['tune', long, '--seconds', '120', '--json'], {
+      interruptAfterMs: 20_000,
+    });
     assert.equal(r.code, 1, r.err);
     const result = JSON.parse(r.out) as Tuned;
     assert.ok(result.cancelled);

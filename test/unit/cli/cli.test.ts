@@ -9,29 +9,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { DEFAULT_DEVICE } from '../../../compiler/fusion/devices';
 import { profileFile, writeProfile } from '../../../runner/node/profileCache';
+import { cli, program } from '../../harness/cli';
 import { FLOAT, model, node, value } from '../onnx/encoder';
-
-const program = path.resolve('dist/cli.js');
-
-interface Ended {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function cli(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [program, ...args], {
-      env: { ...process.env, FORCE_COLOR: '0', ...env },
-    });
-    let out = '';
-    let err = '';
-    child.stdout.on('data', (d: Buffer) => (out += d.toString()));
-    child.stderr.on('data', (d: Buffer) => (err += d.toString()));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, out, err }));
-  });
-}
 
 interface Explained {
   readonly schema: string;
@@ -149,20 +128,20 @@ describe('fusion-lens', function () {
   it('estimates for what calibrate kept, or says how to get it', async () => {
     const cache = file('profiles');
     const args = ['explain', file('chain.fuse'), '--device', 'measured'];
-    const none = await cli(args, { FUSION_LENS_CACHE: cache });
+    const none = await cli(args, { env: { FUSION_LENS_CACHE: cache } });
     assert.equal(none.code, 2);
     assert.match(none.err, /nothing has been measured yet: "fusion-lens calibrate"/);
     const adapter = { vendor: 'v', architecture: 'a', description: 'Card' };
     const profile = { ...DEFAULT_DEVICE, name: 'measured', source: 'measured' as const };
     await writeProfile(profileFile(adapter, cache), adapter, { ...profile, launchUs: 777 });
-    const kept = await cli(args, { FUSION_LENS_CACHE: cache });
+    const kept = await cli(args, { env: { FUSION_LENS_CACHE: cache } });
     assert.equal(kept.code, 0, kept.err);
     assert.match(kept.out, /measured \(measured profile\)/);
     assert.match(kept.out, /777 µs/);
     // Of two adapters one must be named; its file can be.
     const other = { ...adapter, description: 'Other card' };
     await writeProfile(profileFile(other, cache), other, { ...profile, launchUs: 555 });
-    const both = await cli(args, { FUSION_LENS_CACHE: cache });
+    const both = await cli(args, { env: { FUSION_LENS_CACHE: cache } });
     assert.equal(both.code, 2);
     assert.match(both.err, /measured profiles of 2 adapters; name one/);
     const named = await cli([...args.slice(0, 3), profileFile(other, cache)]);
@@ -188,8 +167,8 @@ describe('fusion-lens', function () {
     const args = ['explain', file('chain.fuse')];
     const escape = String.fromCharCode(27);
     assert(!(await cli(args)).out.includes(escape));
-    assert((await cli(args, { FORCE_COLOR: '1' })).out.includes(escape));
-    assert(!(await cli(args, { FORCE_COLOR: '1', NO_COLOR: '1' })).out.includes(escape));
+    assert((await cli(args, { env: { FORCE_COLOR: '1' } })).out.includes(escape));
+    assert(!(await cli(args, { env: { FORCE_COLOR: '1', NO_COLOR: '1' } })).out.includes(escape));
   });
 
   it('writes kernels to files, names them, and replaces none unasked', async () => {

@@ -3,38 +3,17 @@
  * test/gpu/tune.test.ts.
  */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { compile } from '../../../compiler';
 import { tuningPlace } from '../../../cli/tuningFile';
+import { cli } from '../../harness/cli';
 import { keyOfRecord, type KernelRecord, recordsText } from '../../../tuner/records';
 
-const program = path.resolve('dist/cli.js');
 const manifest = await readFile('package.json', 'utf8');
 const { version } = JSON.parse(manifest) as { version: string };
 const CHAIN = 'input x: f32[64, 256]\ny = exp(tanh(x) * 2.0)\noutput y\n';
-
-interface Ended {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function cli(...args: string[]): Promise<Ended> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [program, ...args], {
-      env: { ...process.env, FORCE_COLOR: '0' },
-    });
-    let out = '';
-    let err = '';
-    child.stdout.on('data', (d: Buffer) => (out += d.toString()));
-    child.stderr.on('data', (d: Buffer) => (err += d.toString()));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, out, err }));
-  });
-}
 
 function record(more: Partial<KernelRecord> = {}): KernelRecord {
   const bytes = new TextEncoder().encode(CHAIN);
@@ -72,7 +51,7 @@ describe('fusion-lens tune', function () {
   const keep = (...records: KernelRecord[]): Promise<void> =>
     writeFile(tuning, recordsText(new Map(records.map((r) => [keyOfRecord(r), r]))));
   const explained = async (...flags: string[]): Promise<Explained> => {
-    const r = await cli('explain', chain, '--json', ...flags);
+    const r = await cli(['explain', chain, '--json', ...flags]);
     assert.equal(r.code, 0, r.err);
     return JSON.parse(r.out) as Explained;
   };
@@ -115,15 +94,15 @@ describe('fusion-lens tune', function () {
       defaultUs: 13,
       adapter: 'Some GPU',
     });
-    const text = await cli('explain', chain);
+    const text = await cli(['explain', chain]);
     assert.match(
       text.out,
       /k0: tuned: workgroup = 128, tile = 2 \(1\.30× on Some GPU\)|k0: tuned: tile = 2, workgroup = 128 \(1\.30× on Some GPU\)/,
     );
-    assert.match((await cli('kernels', chain)).out, /@workgroup_size\(128/);
+    assert.match((await cli(['kernels', chain])).out, /@workgroup_size\(128/);
     const [plain] = (await explained('--no-tuning')).kernels;
     assert.equal(plain?.tuned, undefined);
-    assert.match((await cli('kernels', chain, '--no-tuning')).out, /@workgroup_size\(64/);
+    assert.match((await cli(['kernels', chain, '--no-tuning'])).out, /@workgroup_size\(64/);
   });
 
   it('has records that no longer fit told about', async () => {
@@ -154,21 +133,21 @@ describe('fusion-lens tune', function () {
       diagnostics.map((d) => `${d.severity} ${d.code}`),
       ['warning TUNING_FILE'],
     );
-    const r = await cli('tune', chain, '--seconds', '1');
+    const r = await cli(['tune', chain, '--seconds', '1']);
     assert.equal(r.code, 1);
     assert.match(r.err, /left as they are: it is no JSON/);
     assert.equal(await readFile(tuning, 'utf8'), broken);
   });
 
   it('refuses wrong usage and files that can’t run', async () => {
-    assert.equal((await cli('tune')).code, 2);
-    assert.equal((await cli('tune', chain, '--seconds', '0')).code, 2);
-    assert.equal((await cli('tune', chain, '--dim', 'Z=3')).code, 2);
+    assert.equal((await cli(['tune'])).code, 2);
+    assert.equal((await cli(['tune', chain, '--seconds', '0'])).code, 2);
+    assert.equal((await cli(['tune', chain, '--dim', 'Z=3'])).code, 2);
     const wrong = path.join(folder, 'wrong.fuse');
     await writeFile(wrong, 'input x: f32[4]\ny = nonsense(x)\noutput y\n');
-    const r = await cli('tune', wrong);
+    const r = await cli(['tune', wrong]);
     assert.equal(r.code, 1);
     assert.match(r.err, /can't run/);
-    assert.equal((await cli('tune', path.join(folder, 'absent.fuse'))).code, 1);
+    assert.equal((await cli(['tune', path.join(folder, 'absent.fuse')])).code, 1);
   });
 });
