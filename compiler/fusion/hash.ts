@@ -26,7 +26,7 @@ export function structuralHash(
   members.forEach((m, i) => {
     const s = signatures.of(m);
     const loads = s.loads.map(number).join(' ');
-    parts.push(`${number(s.value)}${stored[i] ? ' out' : ''} (${loads}) ${s.text}`);
+    parts.push(`${number(s.value)}${stored[i] ? ' out' : ''} (${loads}) ${signatures.textOf(m)}`);
   });
   // What lies in another's buffer is read and written there; a Map's walk meets what is added on it.
   for (const v of numbers.keys()) {

@@ -169,7 +169,8 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
       const structure = search.structure(group.id);
       const number = structures.get(structure) ?? structures.size;
       structures.set(structure, number);
-      return `${s.schedule.kind} ${number}`;
+      const literals = search.memo.signatures.literalsOf(group.members);
+      return `${s.schedule.kind} ${number} ${literals}`;
     }
     case 'horizontal':
     case 'split':

@@ -4,6 +4,10 @@
  * A *question* is a set of members and which of their values must be stored. Its answer is that of
  * the first group of the same structure; prices and limits are read off it as they are, and what
  * names values or nodes (bytes by value, verdicts) is translated when somebody asks for it.
+ *
+ * A structure has no literals in it. Where the scheduler looks at one all the same (it does where
+ * reductions might walk along a row together), the structure is marked, and its groups are told apart
+ * by their literals.
  */
 import type { Compute, Program } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
@@ -31,6 +35,9 @@ export interface Answer {
   readonly origins: readonly string[];
 }
 
+/** Stands for the answer of a structure that depends on the numbers in its bodies. */
+export const BY_LITERALS = 'by literals';
+
 export class ScheduleMemo {
   readonly signatures: Signatures;
   /** Values that lie in others' buffers: the same group is another question when one of its values is moved. */
@@ -54,7 +61,39 @@ export class ScheduleMemo {
     this.counts.asked++;
     const key = this.signatures.key(members, stored, this.slices);
     const known = this.recall.answer(key);
-    if (known && (known.result.ok || known.thorough || !thorough)) return known;
+    if (known === BY_LITERALS) return this.askWithLiterals(key, members, stored, thorough);
+    if (known && suffices(known, thorough)) return known;
+    const { answer, literals } = this.build(members, stored, thorough);
+    // Until a number is looked at, all goes alike with any others: all groups of the key come this far.
+    if (literals) this.recall.answers.set(key, BY_LITERALS);
+    this.recall.answers.set(literals ? this.withLiterals(key, members) : key, answer);
+    return answer;
+  }
+
+  private askWithLiterals(
+    structure: string,
+    members: readonly number[],
+    stored: readonly boolean[],
+    thorough: boolean,
+  ): Answer {
+    const key = this.withLiterals(structure, members);
+    const known = this.recall.answer(key);
+    if (known && known !== BY_LITERALS && suffices(known, thorough)) return known;
+    const { answer } = this.build(members, stored, thorough);
+    this.recall.answers.set(key, answer);
+    return answer;
+  }
+
+  /** No structure's key is one of these: it starts with a number. */
+  private withLiterals(key: string, members: readonly number[]): string {
+    return `\uffff\uffff${this.signatures.literalsOf(members)}${key}`;
+  }
+
+  private build(
+    members: readonly number[],
+    stored: readonly boolean[],
+    thorough: boolean,
+  ): { readonly answer: Answer; readonly literals: boolean } {
     this.counts.built++;
     const spec = specOf(this.program, members, stored, this.slices);
     const answer: Answer = {
@@ -64,8 +103,7 @@ export class ScheduleMemo {
       places: new Map(this.signatures.valuesOf(members).map((v, i) => [v, i])),
       origins: this.signatures.originsOf(members),
     };
-    this.recall.answers.set(key, answer);
-    return answer;
+    return { answer, literals: spec.literals.read };
   }
 
   /** The schedule that the group's own code is built from. */
@@ -113,6 +151,11 @@ export class ScheduleMemo {
   }
 }
 
+/** Whether an answer is all that is asked for: a refusal may lack reasons. */
+function suffices(a: Answer, thorough: boolean): boolean {
+  return a.result.ok || a.thorough || !thorough;
+}
+
 function sameList<T>(a: readonly T[], b: readonly T[]): boolean {
   return a.length === b.length && a.every((x, i) => x === b[i]);
 }
@@ -132,6 +175,7 @@ export function specOf(
     program,
     members: computes,
     outputs: computes.filter((_, i) => stored[i]).map((c) => c.value),
+    literals: { read: false },
     ...(slices && slices.size > 0 ? { slices } : {}),
   };
 }

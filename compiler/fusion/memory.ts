@@ -8,12 +8,14 @@
  * context is dropped. What a compilation didn't ask for is forgotten at its end, so that a memory
  * never holds more than one version of a file needs.
  */
-import type { Answer } from './memo';
+import type { Answer, BY_LITERALS } from './memo';
+
+type Known = Answer | typeof BY_LITERALS;
 
 export class CompileMemory {
   private context: string | undefined;
   private texts: ReadonlyMap<string, number> = new Map();
-  private answers: ReadonlyMap<string, Answer> = new Map();
+  private answers: ReadonlyMap<string, Known> = new Map();
   private next = 0;
 
   /** For one compilation. */
@@ -42,11 +44,11 @@ const MOST_NUMBERS = 0xf000;
 export class Recall {
   /** Numbers of the signatures' texts. */
   readonly texts = new Map<string, number>();
-  readonly answers = new Map<string, Answer>();
+  readonly answers = new Map<string, Known>();
 
   constructor(
     private readonly oldTexts: ReadonlyMap<string, number> = new Map(),
-    private readonly oldAnswers: ReadonlyMap<string, Answer> = new Map(),
+    private readonly oldAnswers: ReadonlyMap<string, Known> = new Map(),
     public next = 0,
   ) {}
 
@@ -65,7 +67,7 @@ export class Recall {
     return n;
   }
 
-  answer(key: string): Answer | undefined {
+  answer(key: string): Known | undefined {
     const known = this.answers.get(key);
     if (known) return known;
     const old = this.oldAnswers.get(key);

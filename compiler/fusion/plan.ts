@@ -79,13 +79,28 @@ export interface Asked {
   readonly tuning: readonly KernelTuning[];
 }
 
+/** Facts by structure and literals. */
+class Facts {
+  private readonly known = new Map<object, Map<string, KernelFacts>>();
+
+  get(structure: object, literals: string): KernelFacts | undefined {
+    return this.known.get(structure)?.get(literals);
+  }
+
+  set(structure: object, literals: string, facts: KernelFacts): void {
+    const same = this.known.get(structure);
+    if (same) same.set(literals, facts);
+    else this.known.set(structure, new Map([[literals, facts]]));
+  }
+}
+
 /** The plan of the search's groups as they are; those of a bundle become one kernel. */
 export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
   const tuning = new Map(asked?.tuning.map((t) => [t.structure, t]));
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf: PlanKernel[][] = search.program.computes.map(() => []);
-  const known = new Map<object, KernelFacts>();
+  const known = new Facts();
   for (const groups of search.grouping.orderedBundles(asked?.bundles ?? [])) {
     const parts: PlanKernel[] = [];
     for (const g of groups) {
@@ -109,17 +124,13 @@ export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
   return { kernels: done, sliced: last.size > 0, kernelsOf, impossible };
 }
 
-function kernelOfGroup(
-  search: Search,
-  g: Group,
-  scheduled: Scheduled,
-  known: Map<object, KernelFacts>,
-): PlanKernel {
+function kernelOfGroup(search: Search, g: Group, scheduled: Scheduled, known: Facts): PlanKernel {
   const stored = search.grouping.stored(g.members);
   const { signatures, slices } = search.memo;
   const spec = specOf(search.program, g.members, stored, slices);
   const structure = search.structure(g.id);
-  let facts = known.get(structure);
+  const literals = signatures.literalsOf(g.members);
+  let facts = known.get(structure, literals);
   if (!facts) {
     const params = JSON.stringify(paramsOf(scheduled.schedule));
     const hash = structuralHash(signatures, g.members, stored, params, slices);
@@ -129,7 +140,7 @@ function kernelOfGroup(
       structure: structureOf(search, g.members, stored, spec),
       pattern: patternOf(search.program, g.members, spec, joins),
     };
-    known.set(structure, facts);
+    known.set(structure, literals, facts);
   }
   return {
     id: '',

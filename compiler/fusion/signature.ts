@@ -8,10 +8,14 @@
  * Vocabulary
  *  - *signature* of a compute: its dims, monoid, types and body, with the values that it loads
  *    numbered in the order in which they first occur, and the types of those values.
+ *  - *literal*: a number of the body, such as a scale or a bias, that most schedules don't depend on: it
+ *    is taken out as names are. Which literals of a group are equal is part of its key, since equal code
+ *    is shared; what they are is so only where the scheduler has looked at them (see memo.ts).
  *  - *slices*: values that lie in others' buffers; where they lie is part of a group's key.
  *  - *numbering* of a group: its members' values and origins, numbered in the order in which they
  *    first occur; two groups with one key correspond by it, value for value.
  */
+import { type DType, isFloat } from '../graph/dtype';
 import type { Compute, Program } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
@@ -19,9 +23,10 @@ import { type Slices, sliceText } from '../schedule/slices';
 import { Recall } from './memory';
 
 export interface Signature {
-  /** Equal for equal texts, within one program and what its compilation recalls. */
+  /** Equal where all but the literals is, within one program and what its compilation recalls. */
   readonly id: number;
-  readonly text: string;
+  /** In the order of the text. */
+  readonly literals: readonly number[];
   /** Numbers (in the program) of the values loaded, in the order of the signature's numbering. */
   readonly loads: readonly number[];
   /** Number of the value defined. */
@@ -42,6 +47,8 @@ export class Signatures {
   private originStamp: Int32Array;
   private originPlace: Int32Array;
   private stamp = 0;
+  /** Different literals of the group at hand, in the order in which they occur. */
+  private readonly met: number[] = [];
   /** The key in the making: UTF-16 units, and how many there are. */
   private units = new Uint16Array(1024);
   private length = 0;
@@ -97,10 +104,36 @@ export class Signatures {
 
   private make(c: Compute): Signature {
     const loads: ValueId[] = [];
+    const literals: number[] = [];
+    const text = this.print(c, loads, literals);
+    return {
+      id: this.recall.numberOf(text),
+      literals: literals.length === 0 ? NO_LITERALS : literals,
+      loads: loads.map((v) => this.numberOf(v)),
+      value: this.numberOf(c.value),
+      origin: c.origin.map((o) => this.originOf.get(o) ?? 0),
+    };
+  }
+
+  /** The signature of a compute in full, as people could read it: with its literals. */
+  textOf(position: number): string {
+    const c = this.program.computes[position];
+    if (!c) throw new Error(`no compute ${position}`);
+    return this.print(c, []);
+  }
+
+  /** The literals of all members as text: tells apart what one key says is equal. */
+  literalsOf(members: readonly number[]): string {
+    let text = '';
+    for (const m of members) for (const x of this.of(m).literals) text += `${x} `;
+    return text;
+  }
+
+  private print(c: Compute, loads: ValueId[], literals?: number[]): string {
     const printer = new Printer((v) => {
       const p = loads.indexOf(v);
       return p >= 0 ? p : loads.push(v) - 1;
-    });
+    }, literals);
     let text = `${c.dtype} ${c.accumulator} ${monoidText(c)}`;
     for (const d of c.dims) text += ` ${d.extent.key}`;
     text += ' |';
@@ -111,13 +144,7 @@ export class Signatures {
       text += `; ${value?.dtype ?? '?'}`;
       for (const d of value?.shape ?? []) text += ` ${d.key}`;
     }
-    return {
-      id: this.recall.numberOf(text),
-      text,
-      loads: loads.map((v) => this.numberOf(v)),
-      value: this.numberOf(c.value),
-      origin: c.origin.map((o) => this.originOf.get(o) ?? 0),
-    };
+    return text;
   }
 
   private begin(): void {
@@ -140,6 +167,7 @@ export class Signatures {
   key(members: readonly number[], stored: readonly boolean[], slices?: Slices): string {
     for (const m of members) this.of(m);
     this.begin();
+    this.met.length = 0;
     const met: number[] = [];
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
     this.length = 0;
@@ -170,6 +198,10 @@ export class Signatures {
           originPlace[o] = origins++;
         }
         this.put(originPlace[o] ?? 0);
+      }
+      for (const x of s.literals) {
+        const place = this.met.indexOf(x);
+        this.put(place < 0 ? this.met.push(x) - 1 : place);
       }
     }
     if (slices && slices.size > 0) this.putSlices(met, values, slices);
@@ -248,6 +280,8 @@ export class Signatures {
   }
 }
 
+const NO_LITERALS: readonly number[] = [];
+
 /** UTF-16 units as a string: a key that maps find quickly. */
 function textOf(units: Uint16Array): string {
   let text = '';
@@ -271,13 +305,29 @@ function monoidText(c: Compute): string {
   return m.kind === 'argmax' || m.kind === 'argmin' ? `${m.kind}${m.last ? ' last' : ''}` : m.kind;
 }
 
+/**
+ * Whether code is made the same way with any other such number in its place: not so with zero and one
+ * and what isn't finite, nor with what isn't a float, since conversions of it are made when compiling.
+ */
+function isLiteral(value: number, dtype: DType): boolean {
+  return isFloat(dtype) && Number.isFinite(value) && value !== 0 && Math.abs(value) !== 1;
+}
+
 /** Prints bodies with the values that they load replaced by numbers. */
 class Printer {
-  constructor(private readonly number: (v: ValueId) => number) {}
+  constructor(
+    private readonly number: (v: ValueId) => number,
+    /** Takes literals out; without it they are printed as they are. */
+    private readonly literals: number[] | undefined,
+  ) {}
 
   expr(e: Expr): string {
     switch (e.op) {
       case 'const':
+        if (this.literals && isLiteral(e.value, e.dtype)) {
+          this.literals.push(e.value);
+          return `?:${e.dtype}`;
+        }
         return `${Object.is(e.value, -0) ? '-0' : String(e.value)}:${e.dtype}`;
       case 'index':
         return `#${this.index(e.index)}:${e.dtype}`;
@@ -299,8 +349,14 @@ class Printer {
         return `${text}?${this.expr(e.then)}:${this.expr(e.else)})`;
       }
       case 'cast':
-        return `${e.dtype}(${this.expr(e.a)})`;
+        // A literal is converted at once, and then counts as what it becomes.
+        return `${e.dtype}(${e.a.op === 'const' ? this.whole.expr(e.a) : this.expr(e.a)})`;
     }
+  }
+
+  /** Prints literals as they are. */
+  private get whole(): Printer {
+    return this.literals ? new Printer(this.number, undefined) : this;
   }
 
   private index(e: IndexExpr): string {
@@ -320,7 +376,8 @@ class Printer {
       case 'sym':
         return a.key;
       case 'dyn':
-        return `dyn(${this.expr(a.expr)};${this.index(a.extent)})`;
+        // Index expressions are ordered by their text, literals included.
+        return `dyn(${this.whole.expr(a.expr)};${this.index(a.extent)})`;
       case 'floordiv':
       case 'mod':
       case 'min':

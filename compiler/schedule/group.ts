@@ -20,6 +20,8 @@ export interface GroupSpec {
   readonly outputs: readonly ValueId[];
   /** Values that lie in others' buffers. */
   readonly slices?: Slices;
+  /** Set where the schedule depends on what the numbers in the bodies are, not only on where they are. */
+  readonly literals: { read: boolean };
 }
 
 /** Elements of a shape with symbolic sizes at their profiling values. */

@@ -219,7 +219,7 @@ class Pass {
   private fault: string | undefined;
 
   constructor(
-    group: GroupSpec,
+    private readonly group: GroupSpec,
     readonly length: IndexExpr,
   ) {
     this.byValue = new Map(group.members.map((m) => [m.value, m]));
@@ -553,10 +553,12 @@ class Pass {
     let rest = 0;
     const go = (x: Expr, c: number, depth: number): void => {
       if (x.op === 'const') {
+        this.group.literals.read = true;
         rest += c * x.value;
         return;
       }
       if (x.op === 'binary' && FLOATS.has(x.dtype)) {
+        if (x.a.op === 'const' || x.b.op === 'const') this.group.literals.read = true;
         const number = x.b.op === 'const' ? x.b.value : undefined;
         if (x.fn === 'add' || x.fn === 'sub') {
           go(x.a, c, depth);
