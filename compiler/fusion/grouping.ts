@@ -69,7 +69,10 @@ export class Grouping {
   private readonly mark: Int32Array;
   private stamp = 0;
   private next = 0;
-  /** Groups that searches for cycles have met: a measure of the search's work. */
+  /** By group: the walk that met it last. */
+  private readonly met: number[] = [];
+  private metStamp = 0;
+  /** Edges that searches for cycles have gone along: a measure of the search's work. */
   visited = 0;
 
   constructor(
@@ -117,6 +120,7 @@ export class Grouping {
     this.homes = computes.map((_, i) => {
       if (i >= own) return [];
       const id = this.next++;
+      this.met.push(0);
       this.groups.set(id, { id, members: [i], rank: this.rank[i] ?? 0 });
       return [id];
     });
@@ -206,14 +210,52 @@ export class Grouping {
   // -- Cycles -------------------------------------------------------------------------------------
 
   /**
-   * Groups on a path between the two that is more than an edge: merging the two would make a cycle.
-   * Searched from both ends at once, within the stretch of the order between the two, until one side
-   * is exhausted.
+   * Whether there is a path between the two that is more than an edge: merging them would make a cycle.
+   * Searched from both ends at once, within the stretch of the order between the two, an edge at a time,
+   * until one side is exhausted: where one end has thousands of neighbours, the other has few.
    */
+  cyclic(a: number, b: number): boolean {
+    const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
+    if (this.regionBetween(from, to)) return true;
+    if (onlyOne(this.after[from], to) || onlyOne(this.before[to], from)) return false;
+    const lo = this.place(from);
+    const hi = this.place(to);
+    const { met } = this;
+    const down = (this.metStamp += 2);
+    const up = down + 1;
+    const below = new EdgeWalk(this.after, from);
+    const above = new EdgeWalk(this.before, to);
+    // Whether one more edge of a walk completes a path; undefined when it has none left.
+    const meets = (
+      walk: EdgeWalk,
+      end: number,
+      mine: number,
+      other: number,
+    ): boolean | undefined => {
+      const g = walk.next();
+      if (g === undefined) return undefined;
+      this.visited++;
+      if (g === end) return !walk.atStart;
+      const p = this.place(g);
+      if (p <= lo || p >= hi || met[g] === mine) return false;
+      if (met[g] === other) return true;
+      met[g] = mine;
+      walk.enter(g);
+      return false;
+    };
+    for (;;) {
+      const found = meets(below, to, down, up);
+      if (found !== false) return found === true;
+      const back = meets(above, from, up, down);
+      if (back !== false) return back === true;
+    }
+  }
+
+  /** The groups on such a path; none where a region stands between. */
   cycle(a: number, b: number): number[] | undefined {
+    if (!this.cyclic(a, b)) return undefined;
     const [from, to] = this.place(a) <= this.place(b) ? [a, b] : [b, a];
     if (this.regionBetween(from, to)) return [];
-    if (onlyOne(this.after[from], to) || onlyOne(this.before[to], from)) return undefined;
     const lo = this.place(from);
     const hi = this.place(to);
     const down = new Walk(this.after, from);
@@ -283,6 +325,7 @@ export class Grouping {
 
   private add(members: readonly number[]): number {
     const id = this.next++;
+    this.met.push(0);
     let rank = Infinity;
     for (const m of members) rank = Math.min(rank, this.rank[m] ?? 0);
     this.groups.set(id, { id, members, rank });
@@ -584,6 +627,40 @@ const NONE: ReadonlySet<number> = new Set();
 /** Whether the set holds `x` and no more, or nothing at all. */
 function onlyOne(s: ReadonlySet<number> | undefined, x: number): boolean {
   return !s || s.size === 0 || (s.size === 1 && s.has(x));
+}
+
+/** The edges in one direction from a group and from those that are entered, one by one. */
+class EdgeWalk {
+  private readonly queue: number[] = [];
+  private at = 0;
+  private edges: Iterator<number>;
+
+  constructor(
+    private readonly neighbours: readonly (ReadonlySet<number> | undefined)[],
+    start: number,
+  ) {
+    this.edges = (neighbours[start] ?? NONE).values();
+  }
+
+  /** Whether the last edge was one of the group that the walk started from. */
+  get atStart(): boolean {
+    return this.at === 0;
+  }
+
+  enter(g: number): void {
+    this.queue.push(g);
+  }
+
+  /** Where the next edge leads; undefined when there is none left. */
+  next(): number | undefined {
+    for (;;) {
+      const e = this.edges.next();
+      if (e.done !== true) return e.value;
+      const g = this.queue[this.at++];
+      if (g === undefined) return undefined;
+      this.edges = (this.neighbours[g] ?? NONE).values();
+    }
+  }
 }
 
 /** A search along the edges in one direction, breadth first. */

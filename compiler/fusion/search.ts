@@ -306,7 +306,7 @@ export class Search {
       const left = this.grouping.group(c.a).members;
       const right = this.grouping.group(c.b).members;
       // The graph has changed since: a path around may have appeared.
-      if (this.grouping.cycle(c.a, c.b)) continue;
+      if (this.grouping.cyclic(c.a, c.b)) continue;
       const mergedPs = this.mergedPs(this.grouping.group(c.a), this.grouping.group(c.b));
       this.note(
         {
@@ -332,7 +332,7 @@ export class Search {
       if (may && !may(from, to)) continue;
       const gain = this.gain(from, to);
       if (kind === 'sibling' && gain < this.leastSiblingGain(from, to)) continue;
-      if (gain > 0 && !this.grouping.cycle(from, to))
+      if (gain > 0 && !this.grouping.cyclic(from, to))
         heap.push({ kind, a: from, b: to, gain, order: this.tick++ });
     }
   }
