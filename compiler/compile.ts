@@ -96,7 +96,10 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const names = opNames(graph);
   const planned = plans.search.program;
   const { slices } = plans.search.memo;
-  const ctx: ViewContext = { names, program: planned, slices, device, f16, code, tensorOf };
+  const ctx: ViewContext = {
+    ...{ names, program: planned, slices, device, f16, code, tensorOf },
+    alike: new Map(),
+  };
   const { before, after } = timed('describe', () => ({
     before: planView(ctx, plans.unfused, undefined),
     after: planView(ctx, plans.fused, plans.unfused),

@@ -52,22 +52,24 @@ interface Outcome {
   readonly summary: string;
 }
 
+/** One for all: copies of the result have it once, too. */
+const NO_VERDICTS: readonly Verdict[] = [];
 const CONSTANT: Outcome = {
   fused: true,
   edgeClass: 'constant',
-  verdicts: [],
+  verdicts: NO_VERDICTS,
   summary: 'folded at compile time',
 };
 const DEAD: Outcome = {
   fused: true,
   edgeClass: 'dead',
-  verdicts: [],
+  verdicts: NO_VERDICTS,
   summary: 'no output needs it',
 };
 const VIEW: Outcome = {
   fused: true,
   edgeClass: 'view',
-  verdicts: [],
+  verdicts: NO_VERDICTS,
   summary: 'a view: only an index map',
 };
 
@@ -125,13 +127,13 @@ class EdgeJudge {
       if (!readers.every((r) => this.holds(k, writer, r))) continue;
       const stored = readers.some((r) => this.search.grouping.assembled(r));
       const summary = stored ? `stored in its place by ${k.id}` : `fused in ${k.id}`;
-      return { fused: true, kernel: k.id, edgeClass, verdicts: [], summary };
+      return { fused: true, kernel: k.id, edgeClass, verdicts: NO_VERDICTS, summary };
     }
     const a = kernelsOf[writer]?.[0];
     const reading = readers.find((r) => !a || !this.holds(a, writer, r)) ?? writer;
     const outside = this.copyInto(reading, writer) ?? reading;
     const b = kernelsOf[outside]?.[0];
-    let verdicts: readonly Verdict[] = [];
+    let verdicts = NO_VERDICTS;
     if (a && b && this.asked === 'why') {
       const from = partWith(this.search, a, writer);
       const to = partWith(this.search, b, outside);

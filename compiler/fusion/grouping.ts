@@ -69,6 +69,11 @@ export class Grouping {
   private readonly mark: Int32Array;
   private stamp = 0;
   private next = 0;
+  /**
+   * No compute is in several groups, and none is assembled: what members would have to store then
+   * doesn't depend on how the others are grouped.
+   */
+  plain = true;
   /** By group: the walk that met it last. */
   private readonly met: number[] = [];
   private metStamp = 0;
@@ -377,6 +382,7 @@ export class Grouping {
 
   /** Gives each of the consumers its own copy of the group's members and drops the group. */
   duplicate(id: number, into: readonly number[]): number[] {
+    this.plain = false;
     const g = this.group(id);
     this.groups.delete(id);
     for (const m of g.members) this.homes[m] = (this.homes[m] ?? []).filter((h) => h !== id);
@@ -457,6 +463,7 @@ export class Grouping {
     by: readonly number[],
     groups: readonly (readonly number[])[],
   ): number[] {
+    this.plain = false;
     const [home] = this.homes[compute] ?? [];
     if (home === undefined || this.homes[compute]?.length !== 1)
       throw new Error('a compute that is in no group, or in several');

@@ -482,6 +482,36 @@ export interface ViewContext {
   readonly code: CodeCache;
   /** L0 tensors that an L1 value stands for. */
   readonly tensorOf: ReadonlyMap<ValueId, TensorId>;
+  /** What kernels of one schedule have in common, once: most kernels of a network are like others. */
+  readonly alike: Map<Schedule, AlikeViews>;
+}
+
+/** Of a schedule: its time, and the parts of the view in which no names are. */
+interface AlikeViews extends Pick<KernelView, 'workgroup' | 'grid' | 'schedule' | 'counts'> {
+  readonly time: ReturnType<typeof kernelTimeUs>;
+}
+
+function alikeViews(ctx: ViewContext, { schedule, features: f }: Scheduled): AlikeViews {
+  const known = ctx.alike.get(schedule);
+  if (known) return known;
+  const made: AlikeViews = {
+    time: kernelTimeUs(f, ctx.device),
+    workgroup: [invocationsOf(schedule), 1, 1],
+    grid: foldGrid(gridOf(ctx.program, schedule)),
+    schedule: paramsOf(schedule),
+    counts: {
+      work: f.work,
+      sharedAccesses: f.sharedAccesses,
+      barriers: f.barriers,
+      threads: f.threads,
+      workgroups: f.workgroups,
+      dispatches: f.dispatches,
+      wastedBytes: Math.round(f.wastedBytes),
+      pressure: f.pressure,
+    },
+  };
+  ctx.alike.set(schedule, made);
+  return made;
 }
 
 function paramsOf(s: Schedule): Settings {
@@ -545,10 +575,13 @@ function gridOf(program: Program, s: Schedule): number {
   }
 }
 
+const NO_NOTES: readonly Verdict[] = [];
+
 export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | undefined): KernelView {
   const { program, device } = ctx;
   const f = k.scheduled.features;
-  const time = kernelTimeUs(f, device);
+  const alike = alikeViews(ctx, k.scheduled);
+  const { time } = alike;
   const { outputs } = k.spec;
   const stored = outputs.length > 4 ? new Set(outputs) : undefined;
   const inputs: ValueId[] = [];
@@ -566,15 +599,13 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
       for (const p of unfused.kernelsOf[m] ?? []) parts.add(p);
     alone = [...parts];
   }
-  const aloneUs = alone.reduce((s, p) => s + kernelTimeUs(p.scheduled.features, device).us, 0);
+  const aloneUs = alone.reduce((s, p) => s + alikeViews(ctx, p.scheduled).time.us, 0);
   const aloneBytes = alone.reduce(
     (s, p) => s + p.scheduled.features.bytesRead + p.scheduled.features.bytesWritten,
     0,
   );
   const fused = alone.length > 1;
   const schedule = k.scheduled.schedule;
-  const params = paramsOf(schedule);
-  const invocations = invocationsOf(schedule);
   const region = bodyOfKernel(k);
   const notes: Verdict[] = [];
   if (fused && aloneUs > 0 && time.us > 0.9 * aloneUs) {
@@ -635,22 +666,13 @@ export function kernelView(ctx: ViewContext, k: PlanKernel, unfused: Plan | unde
     savedBytes: fused ? Math.max(0, aloneBytes - f.bytesRead - f.bytesWritten) : 0,
     savedLaunches: fused ? alone.length - 1 : 0,
     estimatedUnfusedUs: fused ? aloneUs : time.us,
-    notes,
-    workgroup: [invocations, 1, 1],
-    grid: foldGrid(gridOf(program, schedule)),
-    schedule: params,
+    notes: notes.length === 0 ? NO_NOTES : notes,
+    workgroup: alike.workgroup,
+    grid: alike.grid,
+    schedule: alike.schedule,
     ...(k.tuned ? { tuned: k.tuned } : {}),
     registers: f.registers,
-    counts: {
-      work: f.work,
-      sharedAccesses: f.sharedAccesses,
-      barriers: f.barriers,
-      threads: f.threads,
-      workgroups: f.workgroups,
-      dispatches: f.dispatches,
-      wastedBytes: Math.round(f.wastedBytes),
-      pressure: f.pressure,
-    },
+    counts: alike.counts,
   };
 }
 

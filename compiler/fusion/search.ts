@@ -81,6 +81,8 @@ interface Candidate {
   readonly b: number;
   readonly gain: number;
   readonly order: number;
+  /** Of the group that it would make. */
+  readonly merged: Answer;
 }
 
 /** What a chain that is merged without asking may hold: few enough that no adapter's limit is near. */
@@ -234,8 +236,10 @@ export class Search {
       const members = list.flatMap((g) => g.members);
       const whole = this.memo.ask(members, grouping.stored(members), false).result;
       if (!whole.ok) continue;
-      const apart = list.reduce((sum, g) => sum + (this.cost(g.id) ?? IMPOSSIBLE_PS), 0);
-      if (whole.value.cost > apart) continue;
+      // No kernel is quicker than its launch: often that says enough.
+      const apart = (): number =>
+        list.reduce((sum, g) => sum + (this.cost(g.id) ?? IMPOSSIBLE_PS), 0);
+      if (whole.value.cost > list.length * this.launchPs && whole.value.cost > apart()) continue;
       // No path leads out of an op and back into it.
       let id = first.id;
       for (const g of rest) {
@@ -307,7 +311,11 @@ export class Search {
       const right = this.grouping.group(c.b).members;
       // The graph has changed since: a path around may have appeared.
       if (this.grouping.cyclic(c.a, c.b)) continue;
-      const mergedPs = this.mergedPs(this.grouping.group(c.a), this.grouping.group(c.b));
+      const { plain } = this.grouping;
+      const mergedPs =
+        plain && c.merged.result.ok
+          ? c.merged.result.value.cost
+          : this.mergedPs(this.grouping.group(c.a), this.grouping.group(c.b));
       this.note(
         {
           ...{ kind: c.kind, left, right, gainPs: c.gain },
@@ -317,6 +325,7 @@ export class Search {
         [c.b],
       );
       const id = this.grouping.merge(c.a, c.b);
+      if (plain) this.answers[id] = c.merged;
       this.consider(heap, id, undefined, may);
     }
   }
@@ -330,10 +339,12 @@ export class Search {
   ): void {
     for (const { kind, from, to } of this.neighbours(id, wanted)) {
       if (may && !may(from, to)) continue;
-      const gain = this.gain(from, to);
+      const merged = this.possible(from, to);
+      if (!merged) continue;
+      const gain = this.apartPs(from, to) - merged.ps;
       if (kind === 'sibling' && gain < this.leastSiblingGain(from, to)) continue;
       if (gain > 0 && !this.grouping.cyclic(from, to))
-        heap.push({ kind, a: from, b: to, gain, order: this.tick++ });
+        heap.push({ kind, a: from, b: to, gain, order: this.tick++, merged: merged.answer });
     }
   }
 
@@ -401,19 +412,23 @@ export class Search {
   }
 
   /**
-   * What the merge of two groups gains by the model, in picoseconds; not positive where it isn't
-   * possible. Cycles come and go as groups merge: they are not looked for here.
+   * The merge of two groups and its price, if it is possible. Cycles come and go as groups merge: they
+   * are not looked for here.
    */
-  private gain(a: number, b: number): number {
+  private possible(a: number, b: number): { ps: number; answer: Answer } | undefined {
     this.judged++;
     const { grouping } = this;
     const x = grouping.group(a).members;
     const y = grouping.group(b).members;
-    if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return 0;
-    if (grouping.torn(union(x, y)) !== undefined) return 0;
-    const merged = this.merged(x, y, false).answer.result;
-    if (!merged.ok) return 0;
-    return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS) - merged.value.cost;
+    if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return undefined;
+    const members = union(x, y);
+    if (grouping.torn(members) !== undefined) return undefined;
+    const answer = this.memo.ask(members, grouping.stored(members), false);
+    return answer.result.ok ? { ps: answer.result.value.cost, answer } : undefined;
+  }
+
+  private apartPs(a: number, b: number): number {
+    return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS);
   }
 
   /** The price of two groups as one kernel; undefined where no template can run it. */
