@@ -1,8 +1,9 @@
 /** A compilation with a memory of the versions before gives the very result of one from scratch. */
 import assert from 'node:assert/strict';
-import { generate } from '../../../bench/graphs';
+import { generate, type GraphKind } from '../../../bench/graphs';
 import { type Compilation, compile, CompileMemory } from '../../../compiler';
 import { DEVICES } from '../../../compiler/fusion/devices';
+import { randomProgram } from '../../gpu/programs';
 import { random, searched } from './fixture';
 
 function compiled(lines: readonly string[], memory?: CompileMemory, batch?: number): Compilation {
@@ -23,7 +24,7 @@ function everything(c: Compilation): unknown {
   };
 }
 
-/** One edit as people make them: of an op, of a number, a line left out, doubled, moved, or broken. */
+/** One edit as people make them: of an op, of a number, of a name, of a size, a line left out, doubled, or broken. */
 function edited(lines: readonly string[], roll: (n: number) => number): string[] {
   const out = [...lines];
   const at = roll(out.length);
@@ -31,7 +32,7 @@ function edited(lines: readonly string[], roll: (n: number) => number): string[]
   const ops = ['relu', 'tanh', 'exp', 'softmax', 'sum'];
   const value = line.indexOf(' = ');
   const body = line.slice(value + 3);
-  switch (roll(8)) {
+  switch (roll(11)) {
     case 0:
     case 1:
       if (value >= 0) out[at] = `${line.slice(0, value)} = ${ops[roll(3)] ?? 'relu'}(${body})`;
@@ -55,26 +56,77 @@ function edited(lines: readonly string[], roll: (n: number) => number): string[]
     case 7:
       out[at] = line.replace(/\d+/, (n) => String(Number(n) * 2));
       break;
+    case 8: {
+      // Where it is defined and wherever it is used, or only there.
+      const name = /^\w+(?= = )/.exec(line)?.[0];
+      if (name === undefined) break;
+      const renamed = (l: string): string =>
+        l.replaceAll(new RegExp(`\\b${name}\\b`, 'g'), 'other');
+      if (roll(3) > 0) return out.map(renamed);
+      out[at] = renamed(line);
+      break;
+    }
+    case 9:
+    case 10: {
+      // A size, in the whole file.
+      const sizes = lines.join().match(/\b\d{1,4}(?=[,\]])/g) ?? [];
+      const size = sizes[roll(sizes.length)];
+      const other = String(4 + 4 * roll(16));
+      if (size !== undefined)
+        return out.map((l) => l.replaceAll(new RegExp(`\\b${size}(?=[,\\]])`, 'g'), other));
+      break;
+    }
   }
   return out;
 }
 
+/** Edits the file a number of times, with a memory and without; how many versions could be run. */
+function compareEdits(
+  start: readonly string[],
+  roll: (n: number) => number,
+  steps: number,
+): number {
+  const memory = new CompileMemory();
+  /** Without a memory all compilations of one text are the same: the unedited file comes again and again. */
+  const first = everything(compiled(start));
+  let lines = start;
+  let sound = 0;
+  for (let step = 0; step < steps; step++) {
+    const c = compiled(lines, memory);
+    const alone = lines === start ? first : everything(compiled(lines));
+    assert.deepEqual(everything(c), alone, lines.join('\n'));
+    if (c.result.runnable.ok) sound++;
+    // Mistakes are part of editing, but not all of it.
+    lines = step % 4 === 3 ? start : edited(lines, roll);
+  }
+  return sound;
+}
+
+/** The graph with narrower layers: the code of wide ones is several times as long, and no different. */
+function start(kind: GraphKind): string[] {
+  const text = generate(kind, 31);
+  const narrow = (n: string): string => String(Number(n) / 4);
+  return (kind === 'transformer' ? text.replace(/\b(128|256|768|1024|64)\b/g, narrow) : text).split(
+    '\n',
+  );
+}
+
 describe('A memory between compilations', () => {
-  for (const kind of ['transformer', 'convnet', 'chain'] as const) {
-    it(`changes nothing of the results while a ${kind} is edited`, () => {
-      const roll = random(kind.length);
-      const start = generate(kind, 31).split('\n');
-      const memory = new CompileMemory();
-      let lines = start;
+  for (const kind of ['transformer', 'convnet', 'chain', 'residual'] as const) {
+    for (const seed of [1, 2]) {
+      it(`changes nothing of the results while a ${kind} is edited (${seed})`, () => {
+        const sound = compareEdits(start(kind), random(seed * kind.length), 10);
+        assert.ok(sound >= 3, `${sound} versions could be run`);
+      });
+    }
+  }
+
+  for (const first of [0, 10]) {
+    it(`changes nothing of the results while random programs are edited, from seed ${first}`, () => {
       let sound = 0;
-      for (let step = 0; step < 20; step++) {
-        const c = compiled(lines, memory);
-        assert.deepEqual(everything(c), everything(compiled(lines)), lines.join('\n'));
-        if (c.result.runnable.ok) sound++;
-        // Mistakes are part of editing, but not all of it.
-        lines = step % 4 === 3 ? start : edited(lines, roll);
-      }
-      assert.ok(sound >= 4, `${sound} versions could be run`);
+      for (let seed = first; seed < first + 10; seed++)
+        sound += compareEdits(randomProgram(seed).split('\n'), random(seed), 8);
+      assert.ok(sound >= 25, `${sound} versions could be run`);
     });
   }
 
