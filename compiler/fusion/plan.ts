@@ -522,6 +522,7 @@ function paramsOf(s: Schedule): Settings {
         rows: s.params.rows,
         ...(s.params.block > 1 ? { block: s.params.block } : {}),
         unrolled: s.params.unrolled,
+        ...(s.params.subgroups === undefined ? {} : { subgroups: Number(s.params.subgroups) }),
         ...(s.params.online ? { online: 1 } : {}),
       };
     case 'horizontal':

@@ -132,6 +132,7 @@ function accessesOf(
         case 'var':
         case 'set':
         case 'setShared':
+        case 'subgroup':
         case 'barrier':
         case 'exitUnless':
         case 'comment':

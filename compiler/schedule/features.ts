@@ -84,6 +84,9 @@ export interface Tiling {
   readonly padding?: number;
 }
 
+/** Exchanges that combining a whole subgroup takes, about. */
+const COMBINING = 4;
+
 export function countFeatures(
   group: GroupSpec,
   ir: KernelIr,
@@ -150,6 +153,11 @@ export function countFeatures(
           break;
         case 'barrier':
           c.barriers += times;
+          break;
+        case 'subgroup':
+          // Combining is some exchanges; each is about an access to workgroup memory.
+          c.shared += times * (typeof s.how === 'string' ? COMBINING : 1);
+          expr(s.value, times);
           break;
         case 'parts':
           // Counted part by part before they are put together: see horizontal.ts.

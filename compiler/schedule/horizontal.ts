@@ -140,6 +140,8 @@ function renameShared(body: readonly Stmt[], names: ReadonlyMap<string, string>)
         return { ...s, index: expr(s.index), value: expr(s.value) };
       case 'storeVec':
         return { ...s, index: expr(s.index), values: s.values.map(expr) };
+      case 'subgroup':
+        return { ...s, value: expr(s.value) };
       case 'setShared':
         return { ...s, name: name(s.name), index: expr(s.index), value: expr(s.value) };
       case 'exitUnless':

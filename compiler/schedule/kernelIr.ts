@@ -96,11 +96,29 @@ export type Stmt =
     }
   | { readonly s: 'setShared'; readonly name: string; readonly index: KExpr; readonly value: KExpr }
   | { readonly s: 'barrier' }
+  /**
+   * What the invocations of a subgroup have, put together: combined for all of them, or exchanged with
+   * the one whose number differs by a power of two (anything, where the subgroup has none). All
+   * invocations reach it.
+   */
+  | {
+      readonly s: 'subgroup';
+      readonly name: string;
+      readonly value: KExpr;
+      readonly how: SubgroupFn | { readonly distance: number };
+    }
   /** Returns when index >= end; never before a barrier. */
   | { readonly s: 'exitUnless'; readonly index: KExpr; readonly end: KExpr }
   /** Bodies of their own, each run by its workgroups: at the kernel's top level only. */
   | { readonly s: 'parts'; readonly parts: readonly KernelPart[] }
   | { readonly s: 'comment'; readonly text: string };
+
+export type SubgroupFn = 'add' | 'mul' | 'max' | 'min';
+
+/** Invocations in a subgroup: known at run time only, a power of two. No name of a builder ends so. */
+export const SUBGROUP_SIZE = 'width_';
+/** WGSL has no adapter with smaller or larger ones. */
+export const SUBGROUP_SIZES = { least: 4, most: 128 } as const;
 
 export interface KernelPart {
   /** The flat number of its first workgroup; inside, `wg` counts from there. */
@@ -203,6 +221,11 @@ function printStmts(stmts: readonly Stmt[], pad: string, out: string[]): void {
         break;
       case 'barrier':
         out.push(`${pad}barrier`);
+        break;
+      case 'subgroup':
+        out.push(
+          `${pad}let ${s.name} = ${typeof s.how === 'string' ? s.how : `exchange ${s.how.distance}`} in subgroup ${printK(s.value)}`,
+        );
         break;
       case 'exitUnless':
         out.push(`${pad}exit unless ${printK(s.index)} < ${printK(s.end)}`);

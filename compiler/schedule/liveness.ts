@@ -108,6 +108,10 @@ class Walk {
         this.drop(s.name);
         this.use(s.expr);
         return;
+      case 'subgroup':
+        this.drop(s.name);
+        this.use(s.value);
+        return;
       case 'load':
       case 'loadVec':
         this.drop(s.name);
@@ -209,6 +213,10 @@ class Walk {
           out.add(s.name);
           use(s.expr);
           break;
+        case 'subgroup':
+          out.add(s.name);
+          use(s.value);
+          break;
         case 'load':
         case 'loadVec':
           out.add(s.name);
@@ -267,6 +275,7 @@ function definedIn(stmts: readonly Stmt[], out = new Set<string>()): Set<string>
       case 'load':
       case 'loadVec':
       case 'var':
+      case 'subgroup':
         out.add(s.name);
         break;
       case 'for':

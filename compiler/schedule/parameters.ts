@@ -21,13 +21,15 @@ export interface Parameter<P, K> {
   readonly name: string;
   /** For people: what it is, with its unit. */
   readonly doc: string;
+  /** The least value there is; 1 where nothing else is said. */
+  readonly least?: number;
   /** The model is blind to it: candidates that differ in it alone are predicted to take the same. */
   readonly unpriced?: boolean;
   /** Its value in the parameters, as a setting would say it; undefined where the kernel has no use for it. */
   read(params: P): number | undefined;
   /** Values that a search tries, ascending; `most` is what the adapter allows of invocations a workgroup. */
   tried(params: P, kernel: K, most: number): readonly number[];
-  /** The parameters with that value, a whole number from 1; or what is wrong with it. */
+  /** The parameters with that value, a whole number from the least; or what is wrong with it. */
   write(params: P, value: number, most: number): P | Refusal;
   /** What the value must be, for the message that refuses something that is no whole number from 1. */
   wanted(most: number): string;
@@ -63,7 +65,7 @@ export function applySettings<P, K>(
   for (const p of space.parameters) {
     const value = settings[p.name];
     if (value === undefined) continue;
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 1)
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < (p.least ?? 1))
       return refuse(p.wanted(most));
     const next = p.write(out, value, most);
     if (isRefusal(next)) return refuse(next.refused);

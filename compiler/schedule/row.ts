@@ -16,7 +16,7 @@
  *
  * A barrier must be reached by all, so rows beyond the end run along and store nothing.
  */
-import type { Compute } from '../ir/compute';
+import type { Compute, Monoid } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
@@ -24,7 +24,15 @@ import type { Accumulator } from './accumulators';
 import { Builder, type BuilderOptions, type Point } from './builder';
 import { finishKernel } from './grid';
 import { type GroupSpec, substPoint, visitLoads } from './group';
-import type { KernelIr, KExpr, KType } from './kernelIr';
+import { equal, less, select } from './expressions';
+import {
+  type KernelIr,
+  type KExpr,
+  type KType,
+  SUBGROUP_SIZE,
+  SUBGROUP_SIZES,
+  type SubgroupFn,
+} from './kernelIr';
 import { type ParameterSpace, powersOfTwo } from './parameters';
 import type { Streamed } from './online';
 import type { Placed, Placement } from './placement';
@@ -47,6 +55,11 @@ export interface RowParams {
    * that lie across memory, as of a softmax over a dim that isn't the last.
    */
   readonly across?: boolean;
+  /**
+   * Partial results are combined within subgroups first, and across them in workgroup memory. Absent
+   * where the adapter has no subgroups, or a row's invocations are no neighbours.
+   */
+  readonly subgroups?: boolean;
   /** Reductions that can go along with each other walk along a row together. */
   readonly online: boolean;
 }
@@ -92,6 +105,22 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
       write: (p, block) => (BLOCKS.includes(block) ? { ...p, block } : { refused: BLOCK_WANTED }),
       wanted: () => BLOCK_WANTED,
     },
+    {
+      name: 'subgroups',
+      doc: '1 where partial results are combined within subgroups first, 0 where all in workgroup memory',
+      least: 0,
+      read: (p) => (p.subgroups === undefined ? undefined : Number(p.subgroups)),
+      tried: (p) => (p.threads > 1 ? [0, 1] : []),
+      write: (p, on) =>
+        p.subgroups === undefined
+          ? {
+              refused: 'subgroups can be set where the adapter has them, and rows lie along memory',
+            }
+          : on > 1
+            ? { refused: SUBGROUPS_WANTED }
+            : { ...p, subgroups: on === 1 },
+      wanted: () => SUBGROUPS_WANTED,
+    },
   ],
   together: ({ threads, rows, cached }, most) => {
     if (threads * rows > most)
@@ -103,7 +132,18 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
 };
 
 const THREADS_WANTED = 'threads (invocations a row) must be a power of two';
+const SUBGROUPS_WANTED = 'subgroups must be 1 (used) or 0 (not used)';
 const BLOCK_WANTED = `block (rows worked on together) must be one of ${BLOCKS.join(', ')}`;
+
+/** What subgroups combine by themselves; the rest goes by exchanges. */
+const SUBGROUP_FN: Readonly<Partial<Record<Monoid['kind'], SubgroupFn>>> = {
+  sum: 'add',
+  prod: 'mul',
+  max: 'max',
+  min: 'min',
+};
+/** Invocations in a subgroup on most GPUs: what is counted with. */
+const USUAL_WIDTH = 32;
 
 /** Neighbours that one access to memory moves. */
 const VECTOR = 4;
@@ -378,6 +418,10 @@ class RowKernel {
     const monoid = c.monoid;
     const first = accs[0];
     if (!monoid || !first) return;
+    if (params.subgroups) {
+      this.inSubgroups(monoid, accs);
+      return;
+    }
     const size = params.threads * params.rows;
     const values = this.scratch(first.value.type, size * params.block);
     const places = first.at ? this.scratch('i32', size * params.block, 'places') : undefined;
@@ -421,6 +465,81 @@ class RowKernel {
       b.set(acc.value, this.shared(values, acc.value.type, cell(root, k)));
       if (places && acc.at) b.set(acc.at, this.shared(places, 'i32', cell(root, k)));
     });
+  }
+
+  /**
+   * Combines partial results within subgroups, then across those of a row: each subgroup leaves one in
+   * workgroup memory, and every invocation goes over them. Invocations of a subgroup are taken to be
+   * neighbours, and a row's either fill subgroups or share one.
+   */
+  private inSubgroups(monoid: Monoid, accs: readonly Accumulator[]): void {
+    const { b, params } = this;
+    const { threads, rows } = params;
+    const width = b.ref(SUBGROUP_SIZE, 'i32', 0);
+    const { least, most } = SUBGROUP_SIZES;
+    for (const acc of accs) {
+      const fn = SUBGROUP_FN[monoid.kind];
+      // A subgroup has no other row's invocations where a workgroup has one row.
+      if (fn && (rows === 1 || threads >= most)) {
+        b.set(acc.value, this.ofSubgroup(acc.value, fn));
+        continue;
+      }
+      for (let distance = 1; distance < Math.min(threads, most); distance *= 2) {
+        const other = this.ofSubgroup(acc.value, { distance });
+        const at = acc.at && this.ofSubgroup(acc.at, { distance });
+        const there = less(lit(distance, 'i32'), width);
+        const kept = (x: KExpr, none: KExpr): KExpr =>
+          distance < least ? x : select(there, x, none);
+        b.combine(acc, monoid, {
+          value: kept(other, identity(monoid, other.type)),
+          ...(at ? { at: kept(at, lit(-1, 'i32')) } : {}),
+        });
+      }
+    }
+    const [first] = accs;
+    if (threads <= least || !first) return;
+    const together = b.let('together', b.int('imin', width, lit(threads, 'i32')));
+    const cells = Math.max(1, (threads / least) * rows);
+    const values = this.scratch(first.value.type, cells * params.block);
+    const places = first.at ? this.scratch('i32', cells * params.block, 'places') : undefined;
+    const cell = (index: KExpr, k: number): KExpr =>
+      k === 0 ? index : b.int('iadd', index, lit(k * cells, 'i32'));
+    b.emit({ s: 'barrier' });
+    b.guarded(equal(b.int('imod', this.slot, together), lit(0, 'i32')), () => {
+      const own = b.int('idiv', this.slot, together);
+      accs.forEach((acc, k) => {
+        const index = cell(own, k);
+        b.emit({ s: 'setShared', name: values, index, value: acc.value });
+        if (places && acc.at) b.emit({ s: 'setShared', name: places, index, value: acc.at });
+      });
+    });
+    b.emit({ s: 'barrier' });
+    for (const acc of accs) {
+      b.set(acc.value, identity(monoid, acc.value.type));
+      if (acc.at) b.set(acc.at, lit(-1, 'i32'));
+    }
+    const row = rows === 1 ? lit(0, 'i32') : b.int('isub', this.slot, b.index(this.lane));
+    const from = rows === 1 ? row : b.let('first', b.int('idiv', row, together));
+    b.loop(
+      'part',
+      I.num(Math.max(1, threads / USUAL_WIDTH)),
+      (part) => {
+        const at = rows === 1 ? b.index(part) : b.int('iadd', from, b.index(part));
+        accs.forEach((acc, k) => {
+          b.combine(acc, monoid, {
+            value: this.shared(values, acc.value.type, cell(at, k)),
+            ...(places ? { at: this.shared(places, 'i32', cell(at, k)) } : {}),
+          });
+        });
+      },
+      b.int('idiv', lit(threads, 'i32'), together),
+    );
+  }
+
+  private ofSubgroup(value: KExpr, how: SubgroupFn | { readonly distance: number }): KExpr {
+    const name = this.b.fresh('others');
+    this.b.emit({ s: 'subgroup', name, value, how });
+    return this.b.ref(name, value.type);
   }
 
   /** One array per type serves all the reductions of the kernel, which come one after the other. */

@@ -4,6 +4,7 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { bound, boundElements, extents, type GroupSpec } from './group';
+import { SUBGROUP_SIZES } from './kernelIr';
 import { place, type Placement } from './placement';
 import { type RowParams, rowVectorsToCache } from './row';
 import { rowPasses } from './rowPass';
@@ -70,11 +71,28 @@ export function walksTogether(group: GroupSpec, placement: Placement, params: Ro
   );
 }
 
+/** How the rows are shared out, and how their invocations put together what each has. */
 export function rowParams(
   group: GroupSpec,
   placement: Placement,
   options: ScheduleOptions,
 ): RowParams {
+  const params = sharedOut(group, placement, options);
+  if (!options.device.limits.subgroups) return params;
+  return { ...params, subgroups: subgroupsPay(params.threads, options.device) };
+}
+
+/** Whether subgroups put the parts of a row together sooner than a tree in workgroup memory does. */
+function subgroupsPay(threads: number, d: DeviceProfile): boolean {
+  if (threads === 1) return false;
+  const levels = Math.log2(threads);
+  const tree = (3 * levels + 2) * d.sharedAccessWork + (levels + 2) * d.barrierWork;
+  const within = Math.min(levels, 5) * d.sharedAccessWork;
+  const across = (threads / 32 + 2) * d.sharedAccessWork + 2 * d.barrierWork;
+  return within + (threads > SUBGROUP_SIZES.least ? across : 0) < tree;
+}
+
+function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOptions): RowParams {
   const { program } = group;
   const { anchor } = placement;
   const { limits } = options.device;
@@ -160,7 +178,8 @@ export function rowsAcross(
   const threads = Math.max(1, Math.min(params.threads, (params.threads * params.rows) / rows));
   if (threads < 2) return [];
   const chunk = params.unrolled > 0 ? Math.ceil((params.unrolled * params.threads) / threads) : 0;
-  return [{ ...params, rows, threads, across: true, unrolled: chunk <= 16 ? chunk : 0 }];
+  const { subgroups: _, ...along } = params;
+  return [{ ...along, rows, threads, across: true, unrolled: chunk <= 16 ? chunk : 0 }];
 }
 
 function vectorLength(program: GroupSpec['program'], placement: Placement, v: ValueId): number {

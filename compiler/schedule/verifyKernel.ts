@@ -3,12 +3,13 @@
  */
 import type { CopyStep, DispatchSpec, ExecPlan, ExecStep, Share } from '../result';
 import { ALIGNMENT } from './chunks';
-import type { KernelIr, KExpr, KType, Stmt } from './kernelIr';
+import { type KernelIr, type KExpr, type KType, type Stmt, SUBGROUP_SIZE } from './kernelIr';
 import { placesOf } from './shares';
 
 const BUILTINS: ReadonlyMap<string, KType> = new Map([
   ['wg', 'i32'],
   ['lid', 'i32'],
+  [SUBGROUP_SIZE, 'i32'],
 ]);
 
 /** What is wrong with a kernel, one sentence each; nothing for a sound one. */
@@ -96,6 +97,12 @@ export function verifyKernel(k: KernelIr): string[] {
           break;
         case 'barrier':
           if (divergent || exited) problems.push('a barrier that not all invocations reach');
+          break;
+        case 'subgroup':
+          use(s.value);
+          if (divergent || exited)
+            problems.push('a subgroup of which not all invocations are there');
+          define(s.name, s.value.type);
           break;
         case 'exitUnless':
           index(s.index);

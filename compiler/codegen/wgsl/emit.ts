@@ -14,13 +14,15 @@
  */
 import { type Storage, storageBytes } from '../../graph/dtype';
 import type { ValueId } from '../../ir/expr';
-import type {
-  KernelBuffer,
-  KernelIr,
-  KernelPart,
-  KExpr,
-  KType,
-  Stmt,
+import {
+  type KernelBuffer,
+  type KernelIr,
+  type KernelPart,
+  type KExpr,
+  type KType,
+  type Stmt,
+  SUBGROUP_SIZE,
+  type SubgroupFn,
 } from '../../schedule/kernelIr';
 import { HELPERS, type HelperName } from './helpers';
 
@@ -33,6 +35,7 @@ const RESERVED = new Set(
     'step tan tanh transpose trunc bitcast main wg lid grid sizes filter self super target get set as async await class common final ' +
     'from global handle image import in input interface layout macro match mod module move mut new nil null of out output package pass ' +
     'private pub ref resource static this throw trait try type typedef union unless unorm use using var virtual void where while with yield ' +
+    'subgroupAdd subgroupMul subgroupMax subgroupMin subgroupShuffleXor ' +
     'active asm auto catch char def delete do double dynamic_cast explicit export extends extern extern friend goto inline instanceof ' +
     'namespace noexcept noinline nullptr operator precise premerge protected public readonly register sizeof snorm std subroutine ' +
     'template texture1D vec mat demote discard point partition instance mesh meta i8 u8 i16 u16 i64 u64 f64 quat half'
@@ -67,6 +70,13 @@ export function boundElementBytes(b: KernelBuffer): number {
 
 const ELEMENT: Record<Storage, string> = { f32: 'f32', f16: 'f16', i32: 'i32', u32: 'u32' };
 
+const COMBINED: Record<SubgroupFn, string> = {
+  add: 'subgroupAdd',
+  mul: 'subgroupMul',
+  max: 'subgroupMax',
+  min: 'subgroupMin',
+};
+
 interface Bound {
   readonly name: string;
   readonly storage: Storage;
@@ -82,6 +92,7 @@ class Emitter {
   private readonly helpers = new Set<HelperName>();
   private readonly vecTypes = new Map<string, KType>();
   private out: string[] = [];
+  private subgroups = false;
   /** What the workgroup's number is called here: a part counts from its own first. */
   private workgroup = 'wg';
 
@@ -123,7 +134,11 @@ class Emitter {
     this.stmts(k.body, '  ');
     const body = this.out;
     const head: string[] = [];
-    if (k.buffers.some((b) => b.storage === 'f16')) head.push('enable f16;', '');
+    const enabled = [
+      ...(k.buffers.some((b) => b.storage === 'f16') ? ['f16'] : []),
+      ...(this.subgroups ? ['subgroups'] : []),
+    ];
+    if (enabled.length > 0) head.push(`enable ${enabled.join(', ')};`, '');
     head.push(...bindings);
     if (uniforms > 0) {
       head.push(
@@ -140,7 +155,7 @@ class Emitter {
     const [x, y, z] = k.workgroup;
     head.push(
       `@compute @workgroup_size(${x}, ${y}, ${z})`,
-      'fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) local: u32) {',
+      `fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) grid: vec3<u32>, @builtin(local_invocation_index) local: u32${this.subgroups ? ', @builtin(subgroup_size) subgroup_width_: u32' : ''}) {`,
       ...(chunk
         ? [
             `  let wg = ${chunk.first} + i32(group.x + group.y * grid.x);`,
@@ -149,6 +164,7 @@ class Emitter {
           ]
         : ['  let wg = i32(group.x + group.y * grid.x);']),
       '  let lid = i32(local);',
+      ...(this.subgroups ? [`  let ${SUBGROUP_SIZE} = i32(subgroup_width_);`] : []),
     );
     return [...head, ...body, '}', ''].join('\n');
   }
@@ -156,6 +172,10 @@ class Emitter {
   private id(name: string): string {
     if (name === 'wg') return this.workgroup;
     if (name === 'lid') return name;
+    if (name === SUBGROUP_SIZE) {
+      this.subgroups = true;
+      return name;
+    }
     // The builder's names never end in an underscore, so this can't meet another of them.
     return RESERVED.has(name) || /^(b\d+$|fl_|partial_)/.test(name) ? `${name}_` : name;
   }
@@ -251,6 +271,18 @@ class Emitter {
       case 'barrier':
         this.out.push(`${pad}workgroupBarrier();`);
         return;
+      case 'subgroup': {
+        this.subgroups = true;
+        const { how } = s;
+        const bool = s.value.type === 'bool';
+        const x = bool ? `select(0u, 1u, ${this.expr(s.value)})` : this.expr(s.value);
+        const e =
+          typeof how === 'string'
+            ? `${COMBINED[how]}(${x})`
+            : `subgroupShuffleXor(${x}, ${how.distance}u)`;
+        this.out.push(`${pad}let ${this.id(s.name)} = ${bool ? `(${e} != 0u)` : e};`);
+        return;
+      }
       case 'exitUnless':
         this.out.push(`${pad}if (${this.expr(s.index)} >= ${this.expr(s.end)}) { return; }`);
         return;
