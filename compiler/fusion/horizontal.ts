@@ -101,7 +101,8 @@ function candidateOf(
   switch (schedule.kind) {
     case 'loop':
     case 'row':
-    case 'stream': {
+    case 'stream':
+    case 'transpose': {
       const workgroup = features.threads / Math.max(1, features.workgroups);
       return { group, scheduled: scheduled.value, workgroup };
     }
@@ -172,6 +173,7 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
       const literals = search.memo.signatures.literalsOf(group.members);
       return `${s.schedule.kind} ${number} ${literals}`;
     }
+    case 'transpose':
     case 'horizontal':
     case 'split':
       return undefined;

@@ -20,6 +20,7 @@ import { buildKernel } from '../schedule/build';
 import { contractionDims, isContraction } from '../schedule/contraction';
 import type { Schedule, SchedulePart, Scheduled } from '../schedule/schedule';
 import { kernelTimeUs, spillVerdict } from '../schedule/time';
+import { transposeWorkgroups } from '../schedule/transpose';
 import { streamWorkgroups } from '../schedule/streamLayout';
 import type { KernelTuning, TunedKernel } from '../tuning';
 import { fnv, structuralHash } from './hash';
@@ -197,6 +198,7 @@ function horizontal(
         case 'loop':
         case 'row':
         case 'stream':
+        case 'transpose':
           return [{ spec: p.spec, schedule }];
         case 'split':
           throw new Error('a kernel of two dispatches on a shared grid');
@@ -272,6 +274,7 @@ export function alone(k: PlanKernel): PlanKernel {
       case 'loop':
       case 'row':
       case 'stream':
+      case 'transpose':
         return s;
     }
   };
@@ -531,6 +534,8 @@ function paramsOf(s: Schedule): Settings {
       return { ...paramsOf(s.parts[0].schedule), split: s.shares };
     case 'stream':
       return { threads: s.params.threads, rows: s.params.rows, tile: s.params.tile };
+    case 'transpose':
+      return { tile: s.params.tile, workgroup: s.params.workgroup };
     case 'loop': {
       const { workgroup, tile } = s.params;
       return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
@@ -549,6 +554,7 @@ function invocationsOf(s: Schedule): number {
     case 'stream':
       return s.params.threads;
     case 'loop':
+    case 'transpose':
       return s.params.workgroup;
   }
 }
@@ -565,6 +571,8 @@ function gridOf(program: Program, s: Schedule): number {
       return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
     case 'stream':
       return size(streamWorkgroups(s.plan, s.params));
+    case 'transpose':
+      return size(transposeWorkgroups(s.plan, s.params));
     case 'loop': {
       const { tile, workgroup } = s.params;
       const threads =

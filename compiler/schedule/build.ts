@@ -10,6 +10,7 @@ import { buildLoop } from './loop';
 import { buildRow } from './row';
 import type { Schedule, SchedulePart } from './schedule';
 import { buildStream } from './stream';
+import { buildTranspose } from './transpose';
 
 /** Builds the final code of a scheduled group: tiles and vectors included. One kernel per dispatch. */
 export function buildKernel(
@@ -22,6 +23,7 @@ export function buildKernel(
     case 'loop':
     case 'row':
     case 'stream':
+    case 'transpose':
       return [finalCode(name, { spec: group, schedule }, f16)];
     case 'split':
       return schedule.parts.map((p) => ({
@@ -79,6 +81,8 @@ export function buildOne(
       return buildRow(name, spec, schedule.placement, schedule.params, options);
     case 'stream':
       return buildStream(name, spec, schedule.plan, schedule.params, options);
+    case 'transpose':
+      return buildTranspose(name, spec, schedule.plan, schedule.params, options);
   }
 }
 

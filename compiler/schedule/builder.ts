@@ -342,6 +342,12 @@ export class Builder extends AccumulatingBuilder {
     return e;
   }
 
+  /** Makes an element of memory known, however it came about: through workgroup memory. */
+  defineLoad(value: ValueId, point: Point, e: KExpr): void {
+    const { buffer, linear } = this.locate(value, point);
+    this.known.set(`load ${buffer} ${linear.key}`, e, this.depth);
+  }
+
   /** Loads may move out of loops, but not out of the innermost branch. */
   private loadDepth(depth: number): number {
     let min = 0;

@@ -2,13 +2,18 @@
 import type { Verdict } from '../fusion/verdicts';
 import { storageBytes, storageOf } from '../graph/dtype';
 import type { ValueId } from '../ir/expr';
-import type { DeviceProfile } from '../result';
+import type { AdapterLimits, DeviceProfile } from '../result';
 import { planChunks } from './chunks';
 import { isContraction } from './contraction';
 import { bufferBytes } from './exec';
 import type { Features } from './features';
 import { bound, boundElements, type GroupSpec } from './group';
 import type { KernelIr } from './kernelIr';
+
+/** Invocations a workgroup may have, in one dim. */
+export function mostInvocations(limits: AdapterLimits): number {
+  return Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX);
+}
 
 export function limitVerdicts(f: Features, d: DeviceProfile, nodes: readonly string[]): Verdict[] {
   const out: Verdict[] = [];

@@ -9,12 +9,14 @@
 import type { Program } from '../ir/compute';
 import type { AdapterLimits } from '../result';
 import { boundElements } from './group';
+import { mostInvocations } from './limits';
 import { LOOP_SPACE } from './loop';
 import { applySettings, type KernelParameter, parametersOf, type Settings } from './parameters';
 import { type Placement } from './placement';
 import { ROW_SPACE, type RowSizes } from './row';
 import type { Schedule } from './schedule';
 import { STREAM_SPACE } from './streamPlan';
+import { TRANSPOSE_SPACE } from './transpose';
 
 export type Overridden =
   | { readonly ok: true; readonly schedule: Schedule }
@@ -42,6 +44,10 @@ export function overrideSchedule(
     }
     case 'loop': {
       const r = applySettings('loop', LOOP_SPACE, schedule.params, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
+    }
+    case 'transpose': {
+      const r = applySettings('transpose', TRANSPOSE_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
     }
     case 'row': {
@@ -77,6 +83,8 @@ export function scheduleParameters(
       const { plan, params } = schedule;
       return parametersOf(STREAM_SPACE, { plan, params, limits }, program, most);
     }
+    case 'transpose':
+      return parametersOf(TRANSPOSE_SPACE, schedule.params, null, most);
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }
@@ -90,8 +98,4 @@ function rowSizes(program: Program, placement: Placement): RowSizes {
     length = Math.max(length, boundElements(program, along));
   }
   return { rows: boundElements(program, placement.rows), length };
-}
-
-function mostInvocations(limits: AdapterLimits): number {
-  return Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX);
 }

@@ -16,7 +16,7 @@ import { countFeatures, type Features, type Tiling } from './features';
 import { bound, boundElements, type GroupSpec } from './group';
 import { joinFeatures } from './horizontal';
 import type { KernelIr } from './kernelIr';
-import { chunkedDispatches, limitVerdicts, repeatVerdicts } from './limits';
+import { chunkedDispatches, limitVerdicts, mostInvocations, repeatVerdicts } from './limits';
 import { buildLoop, type LoopParams, type LoopPlan, planLoop } from './loop';
 import type { Placement } from './placement';
 import { buildRow, type RowParams } from './row';
@@ -27,6 +27,13 @@ import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
 import { linearTile } from './tiles';
 import { kernelTimeUs } from './time';
+import {
+  buildTranspose,
+  planTranspose,
+  type TransposeParams,
+  transposeParams,
+  type TransposePlan,
+} from './transpose';
 
 export type Schedule =
   | {
@@ -37,6 +44,11 @@ export type Schedule =
     }
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
   | { readonly kind: 'stream'; readonly plan: StreamPlan; readonly params: StreamParams }
+  | {
+      readonly kind: 'transpose';
+      readonly plan: TransposePlan;
+      readonly params: TransposeParams;
+    }
   | { readonly kind: 'horizontal'; readonly parts: readonly SchedulePart[] }
   | {
       readonly kind: 'split';
@@ -49,7 +61,7 @@ export type Schedule =
 
 export interface SchedulePart {
   readonly spec: GroupSpec;
-  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' };
+  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' | 'transpose' };
 }
 
 export interface Scheduled {
@@ -156,6 +168,19 @@ export function scheduleGroup(
     };
     consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
   }
+  // Operands that lie across the results, where memory moves in sectors.
+  const direct = candidates[0];
+  if (plan && direct && reductions.length === 0 && direct.features.wastedBytes > 0) {
+    const crossing = planTranspose(group, plan);
+    const params = transposeParams(mostInvocations(options.device.limits));
+    if (crossing) {
+      const built = buildTranspose('k', group, crossing, params, builder);
+      consider({ kind: 'transpose', plan: crossing, params }, built.ir, built.builder);
+      const [, tiled] = candidates;
+      // One that only its launch takes time is better left as it can share a grid.
+      if (tiled && tiled.cost > direct.cost * WORTH_CROSSING) candidates.pop();
+    }
+  }
   if (
     reductions.length > 0 &&
     !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)
@@ -209,6 +234,9 @@ export function scheduleGroup(
   }
   return { ok: false, verdicts };
 }
+
+/** What a square through workgroup memory may take of the time of the plain loop. */
+const WORTH_CROSSING = 0.9;
 
 /** One walk along a row may cost this much more: that memory moves again with each walk isn't in the price. */
 const FEWER_WALKS = 1.05;
@@ -292,6 +320,7 @@ export function priceSchedule(
       case 'loop':
       case 'row':
       case 'stream':
+      case 'transpose':
         return count({ spec: group, schedule });
     }
   };
