@@ -97,6 +97,7 @@ const families = [
   ['Shapes', 'shape', 'shapeOps'],
   ['Slicing', 'slicing', 'slicingOps'],
   ['Joining and padding', 'joining', 'joiningOps'],
+  ['Indexing', 'subscript', 'subscriptOps'],
   ['Creation', 'creation', 'creationOps'],
   ['Reductions', 'reductions', 'reductionOps'],
   ['Softmax', 'softmax', 'softmaxOps'],
@@ -116,6 +117,8 @@ const families = [
   ['Vision', 'vision', 'visionOps'],
   ['Selection', 'selection', 'selectionOps'],
   ['Features', 'extraction', 'extractionOps'],
+  ['Randomness', 'random', 'randomOps'],
+  ['Training', 'training', 'trainingOps'],
   ['Retired', 'retired', 'retiredOps'],
 ];
 const unsupported = ['unsupported', 'unsupportedOps'];

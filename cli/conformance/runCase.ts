@@ -133,6 +133,14 @@ async function runSets(
           maxAbsErr,
           maxRelErr,
         };
+      if (!check.ok && isRandom(r.value.prepared.compilation))
+        return {
+          name,
+          status: 'unsupported',
+          code: 'RANDOM',
+          message: `output ${i} (${got.name}) is random: its numbers are others in every runtime`,
+          ...counts,
+        };
       if (!check.ok)
         return {
           name,
@@ -153,6 +161,10 @@ async function runSets(
     maxRelErr,
     ...(specialised.size > 0 ? { specialised: [...specialised] } : {}),
   };
+}
+
+function isRandom(c: Compilation): boolean {
+  return c.result.diagnostics.some((d) => d.code === 'RANDOM');
 }
 
 async function dataSets(c: Case, compilation: Compilation): Promise<Outcome<readonly DataSet[]>> {

@@ -4,9 +4,9 @@
  * This is what folds the shape arithmetic of exported models (Shape → Gather → Concat → Reshape):
  * no op knows about folding, the computes and views that it lowered to are simply evaluated.
  */
-import { isFloat } from '../graph/dtype';
+import { type DType, isFloat, isUnsigned } from '../graph/dtype';
 import type { Compute } from '../ir/compute';
-import type { BinaryFn, Expr, UnaryFn, ValueId } from '../ir/expr';
+import { type BinaryFn, type Expr, isComparison, type UnaryFn, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
 
@@ -117,7 +117,7 @@ function evaluatePoint(
       return true;
     }
     const fn = MONOID_FN[monoid.kind];
-    acc = acc === undefined ? v : applyBinary(fn, acc, v, isFloat(c.accumulator));
+    acc = acc === undefined ? v : applyBinary(fn, acc, v, c.accumulator);
     return acc !== undefined;
   });
   if (!ok) return undefined;
@@ -190,9 +190,7 @@ export function evaluateExpr(
     case 'binary': {
       const a = go(e.a);
       const b = a === undefined ? undefined : go(e.b);
-      return a === undefined || b === undefined
-        ? undefined
-        : applyBinary(e.fn, a, b, isFloat(e.a.dtype));
+      return a === undefined || b === undefined ? undefined : applyBinary(e.fn, a, b, e.a.dtype);
     }
     case 'select': {
       const c = go(e.cond);
@@ -217,7 +215,7 @@ export function evaluateExpr(
       if (a === undefined || typeof a !== 'number')
         return isFloat(e.dtype) || e.dtype === 'bool' ? undefined : a;
       if (e.dtype === 'bool') return a ? 1 : 0;
-      return isFloat(e.dtype) || !isFloat(e.a.dtype) ? a : Math.trunc(a);
+      return isFloat(e.dtype) ? a : wrapped(isFloat(e.a.dtype) ? Math.trunc(a) : a, e.dtype);
     }
   }
 }
@@ -264,8 +262,37 @@ function applyUnary(fn: UnaryFn, a: Known): Known | undefined {
   }
 }
 
-function applyBinary(fn: BinaryFn, a: Known, b: Known, float: boolean): Known | undefined {
-  if (typeof a === 'number' && typeof b === 'number') return numberBinary(fn, a, b, float);
+/** What is left of a whole number in a type of at most 32 bits, as the GPU and the reference have it. */
+function wrapped(v: number, t: DType): number {
+  // "To the end", as files write it, is no number to take bits of.
+  if (!Number.isSafeInteger(v)) return v;
+  switch (t) {
+    case 'i8':
+      return (v << 24) >> 24;
+    case 'u8':
+      return v & 0xff;
+    case 'i16':
+      return (v << 16) >> 16;
+    case 'u16':
+      return v & 0xffff;
+    case 'i32':
+      return v | 0;
+    case 'u32':
+      return v >>> 0;
+    default:
+      // Sizes and places are i64, and exact; so are flags.
+      return v;
+  }
+}
+
+function applyBinary(fn: BinaryFn, a: Known, b: Known, t: DType): Known | undefined {
+  const float = isFloat(t);
+  if (typeof a === 'number' && typeof b === 'number') {
+    if (fn === 'mul' && (t === 'i32' || t === 'u32')) return wrapped(Math.imul(a, b), t);
+    if (fn === 'shr' && isUnsigned(t)) return b < 32 ? wrapped(a >>> b, t) : 0;
+    const v = numberBinary(fn, a, b, float);
+    return typeof v === 'number' && !float && !isComparison(fn) ? wrapped(v, t) : v;
+  }
   if (float) return undefined;
   switch (fn) {
     case 'add':

@@ -8,6 +8,7 @@ import { choiceOps } from './choice';
 import { pointwiseOps } from './pointwise';
 import { shapeOps } from './shape';
 import { slicingOps } from './slicing';
+import { subscriptOps } from './subscript';
 import { joiningOps } from './joining';
 import { creationOps } from './creation';
 import { reductionOps } from './reductions';
@@ -28,6 +29,8 @@ import { signalOps } from './signal';
 import { visionOps } from './vision';
 import { selectionOps } from './selection';
 import { extractionOps } from './extraction';
+import { randomOps } from './random';
+import { trainingOps } from './training';
 import { retiredOps } from './retired';
 import { unsupportedOps } from './unsupported';
 
@@ -38,6 +41,7 @@ export const OPS: readonly OpDef[] = [
   ...activationOps,
   ...shapeOps,
   ...slicingOps,
+  ...subscriptOps,
   ...joiningOps,
   ...creationOps,
   ...reductionOps,
@@ -58,6 +62,8 @@ export const OPS: readonly OpDef[] = [
   ...visionOps,
   ...selectionOps,
   ...extractionOps,
+  ...randomOps,
+  ...trainingOps,
   ...retiredOps,
   ...unsupportedOps,
 ];

@@ -8,7 +8,7 @@
  * Stored values of computes are named after their node (`n7:0`, `n7:1`…; tensors are `n7.0`), so that ids are as stable
  * as the L0 ids are.
  */
-import { type Diagnostic, error, info, warning } from '../diagnostics';
+import { type Diagnostic, error, info } from '../diagnostics';
 import { decodeConst } from '../graph/constData';
 import { type DType, isFloat } from '../graph/dtype';
 import type { Graph, Node, NodeId, Tensor, TensorId, TensorType } from '../graph/graph';
@@ -23,6 +23,7 @@ import type {
   Value,
 } from '../ir/compute';
 import {
+  cast as castExpr,
   constant,
   type Expr,
   indexValue,
@@ -607,7 +608,13 @@ class Context implements LowerContext {
         break;
       }
     }
-    if (typeof value !== 'number') return h;
+    if (value === undefined) return h;
+    if (typeof value !== 'number') {
+      // A dim by its name: a whole number that is only known when the graph runs.
+      const t = dtype ?? 'i32';
+      const size = castExpr(indexValue(value, 'i32'), t);
+      return { dtype: t, shape: h.shape, known: [value], at: () => size };
+    }
     if (dtype === undefined) dtype = Number.isInteger(value) && !isFloat(h.dtype) ? 'i32' : 'f32';
     else if (!isFloat(dtype) && (!Number.isInteger(value) || isFloat(h.dtype))) dtype = 'f32';
     const e = constant(value, dtype);
@@ -705,9 +712,9 @@ class Context implements LowerContext {
     throw new OpFault('UNSUPPORTED_OP', message, true);
   }
 
-  warn(code: string, message: string): void {
+  note(code: string, message: string): void {
     this.diagnostics.push(
-      warning(code, `${describe(this.node)}: ${message}`, this.node.range, {
+      info(code, `${describe(this.node)}: ${message}`, this.node.range, {
         subject: this.node.id,
       }),
     );

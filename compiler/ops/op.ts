@@ -68,7 +68,8 @@ export interface LowerContext {
   fail(code: string, message: string): never;
   /** Ends it because the op, or this form of it, isn't supported: named, never silent. */
   unsupported(message: string): never;
-  warn(code: string, message: string): void;
+  /** Says something about the node that is no fault. */
+  note(code: string, message: string): void;
 
   /** A stored value, one element at a time: an elementwise, broadcast, injective or gather compute. */
   pointwise(

@@ -312,18 +312,6 @@ function shapeOp(ctx: LowerContext): LTensor {
 }
 
 /** Inference: the data as it is, and a mask of true. */
-function dropout(ctx: LowerContext): LTensor | readonly LTensor[] {
-  const x = ctx.input(0);
-  const training = ctx.arity > 2 ? ctx.optional(2) : undefined;
-  const ratio = ctx.arity > 1 ? ctx.optional(1) : undefined;
-  if (training && training.known?.[0] !== 0 && ratio?.known?.[0] !== 0) {
-    ctx.unsupported('dropout in training mode is random; only inference is supported');
-  }
-  if (ctx.node.results.length < 2) return x;
-  const mask = ctx.constant({ dtype: 'bool', shape: [] }, [1]);
-  return [x, expandView(ctx, mask, x.shape)];
-}
-
 // ---------------------------------------------------------------------------------------------
 // The table
 
@@ -581,19 +569,6 @@ export const shapeOps: readonly OpDef[] = [
     view: true,
     fuse: [identityForm(['identity', 'contiguous', 'detach', 'clone'], 'the operand itself')],
     lower: (ctx) => ctx.input(0),
-  },
-  {
-    name: 'dropout',
-    onnx: ['Dropout'],
-    view: true,
-    fuse: [
-      {
-        names: ['dropout'],
-        params: [X, optionalParam('p', 'float', 0.5)],
-        doc: 'the operand itself: graphs are run for inference',
-      },
-    ],
-    lower: dropout,
   },
   { name: 'shape', onnx: ['Shape'], lower: shapeOp },
   {

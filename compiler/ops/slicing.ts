@@ -38,7 +38,7 @@ import {
 
 const X = tensorParam('input', 'x', 'self');
 
-interface Cut {
+export interface Cut {
   readonly axis: number;
   readonly start: Dim;
   readonly step: number;
@@ -58,7 +58,8 @@ function place(v: Dim, dim: Dim, lo: Dim, hi: Dim): Dim {
   return max(min(fromEnd ? add(v, dim) : v, hi), lo);
 }
 
-function cutOf(
+/** The range start:end:step of a dim. */
+export function cutOf(
   axis: number,
   dim: Dim,
   start: Dim | undefined,

@@ -3,18 +3,9 @@
  */
 import type { OpDef } from './op';
 
-const RANDOM = 'its result is random: results could not be verified';
 const STRINGS = 'it works on strings, which have no place on a GPU';
 
 const REASONS: Readonly<Record<string, readonly string[]>> = {
-  [RANDOM]: [
-    'RandomNormal',
-    'RandomNormalLike',
-    'RandomUniform',
-    'RandomUniformLike',
-    'Bernoulli',
-    'Multinomial',
-  ],
   [STRINGS]: ['StringConcat', 'StringSplit', 'StringNormalizer', 'RegexFullMatch'],
   'it decodes a compressed image, which is no tensor computation': ['ImageDecoder'],
 };

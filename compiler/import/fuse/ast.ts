@@ -58,11 +58,34 @@ export type Expression = { readonly range: SourceRange } & (
       readonly site: OpSite;
       /** `x` of `x.relu()`. */
       readonly receiver?: Named;
+      /** What stands before the point where that is no name: `relu(x)` of `relu(x).sum()`. */
+      readonly on?: Expression;
       readonly args: readonly Argument[];
+    }
+  /** `x[:, 0]`: brackets right behind a value. */
+  | {
+      readonly kind: 'index';
+      readonly base: Expression;
+      readonly items: readonly Subscript[];
+      readonly site: OpSite;
     }
   /** `?`: a size that is still to be written. */
   | { readonly kind: 'unknown' }
   | { readonly kind: 'faulty' }
+);
+
+/** What stands between the commas of `x[…]`. */
+export type Subscript = { readonly range: SourceRange } & (
+  | {
+      readonly kind: 'range';
+      readonly start?: Expression;
+      readonly stop?: Expression;
+      readonly step?: Expression;
+    }
+  /** `...`: all dims that the others leave. */
+  | { readonly kind: 'rest' }
+  /** A place, a tensor of places, or `none` for a new dim. */
+  | { readonly kind: 'at'; readonly value: Expression }
 );
 
 export interface TypeSyntax {
@@ -154,6 +177,18 @@ export const OPERATOR_OPS: Readonly<Record<BinaryOperator, readonly string[]>> =
   '==': ['eq', 'equal'],
   '!=': ['ne', 'not_equal'],
 };
+
+/** The expressions that stand in a subscript. */
+export function partsOf(s: Subscript): readonly Expression[] {
+  switch (s.kind) {
+    case 'range':
+      return [s.start, s.stop, s.step].flatMap((e) => e ?? []);
+    case 'at':
+      return [s.value];
+    case 'rest':
+      return [];
+  }
+}
 
 /** The names that a statement defines. */
 export function definedNames(s: Statement): readonly Named[] {

@@ -21,6 +21,7 @@ import {
 } from './ast';
 import { bindCall, chooseForm, type BoundArgument, type CallHost } from './calls';
 import { Constants } from './constants';
+import { bindSubscripts } from './subscripts';
 import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
 import { guessDeclarations, type Guesses } from './declarations';
 import { nearest, replaceFix } from './suggest';
@@ -60,6 +61,8 @@ export class Binder implements CallHost {
   readonly undeclared = new Map<string, SourceRange>();
   private readonly times = new Map<string, number>();
   private base = '';
+  /** Within a type: what isn't a size there is a fault. */
+  private inSize = false;
   private suggestions = 0;
   private readonly constants: Constants;
 
@@ -211,7 +214,9 @@ export class Binder implements CallHost {
       return sym(fallbackName);
     }
     if (e.kind === 'name' && !this.definitions.has(e.name)) return this.unknownDim(e.name, e.range);
+    this.inSize = true;
     const v = this.evaluate(e);
+    this.inSize = false;
     const d = asDim(v);
     if (d) {
       const n = constOf(d);
@@ -435,6 +440,8 @@ export class Binder implements CallHost {
         return this.evaluateChain(e, to);
       case 'call':
         return this.evaluateCall(e, to);
+      case 'index':
+        return this.evaluateIndex(e, to);
       case 'unknown':
         this.report(error('EXPECTED_EXPRESSION', '? only stands for a size in a type.', e.range));
         return FAULTY;
@@ -456,7 +463,7 @@ export class Binder implements CallHost {
     const last = e.rest[e.rest.length - 1];
     for (const link of e.rest) {
       const right = this.evaluate(link.right);
-      if (isKnown(left) && isKnown(right)) {
+      if (isKnown(left) && isKnown(right) && !this.isCalculation(link.operator, left, right)) {
         const folded = fold(link.operator, left, right);
         if ('fault' in folded) {
           this.report(error('INVALID_ARITHMETIC', folded.fault, link.site.range));
@@ -480,11 +487,20 @@ export class Binder implements CallHost {
     return left;
   }
 
+  /** Whether sizes are calculated with as numbers: `1 / B` is no size, but can scale a tensor. */
+  private isCalculation(operator: BinaryOperator, a: Value, b: Value): boolean {
+    if (this.inSize || (a.kind !== 'size' && b.kind !== 'size')) return false;
+    const whole = asDim(a) !== undefined && asDim(b) !== undefined;
+    if (!whole) return true;
+    return operator === '/' ? 'fault' in fold(operator, a, b) : false;
+  }
+
   private evaluateCall(e: Expression & { kind: 'call' }, to?: Destination): Value {
     const args: BoundArgument[] = [];
     if (e.receiver) {
       args.push({ value: this.lookup(e.receiver.name, e.receiver.range), range: e.receiver.range });
     }
+    if (e.on) args.push({ value: this.evaluate(e.on), range: e.on.range });
     for (const a of e.args) {
       const value = this.evaluate(a.value);
       args.push({ ...(a.name ? { name: a.name } : {}), value, range: a.value.range });
@@ -497,6 +513,49 @@ export class Binder implements CallHost {
       if (folded) return folded;
     }
     return this.makeOp(e.site.spelling, e.callee, e.site, args, to);
+  }
+
+  private evaluateIndex(e: Expression & { kind: 'index' }, to?: Destination): Value {
+    const base = this.evaluate(e.base);
+    const bound = bindSubscripts(this, e.items, (x) => this.evaluate(x));
+    // One of an op's results: `split(x, 64, axis=-1)[0]`.
+    if (base.kind === 'results' || base.kind === 'list') {
+      const all: readonly Value[] =
+        base.kind === 'list' ? base.items : base.ids.map((id): Value => ({ kind: 'tensor', id }));
+      const n = bound?.only;
+      const one = n === undefined ? undefined : all[n < 0 ? n + all.length : n];
+      if (one) return one;
+      if (bound)
+        this.report(
+          error(
+            'BAD_INDEX',
+            `Of ${describeValue(base)} one is taken by its number, from 0 to ${all.length - 1}.`,
+            e.site.range,
+          ),
+        );
+      return FAULTY;
+    }
+    if (bound?.only !== undefined && this.isExtremeAlongAxis(e.base)) {
+      // PyTorch gives values and places there; taking a row in silence would be another meaning.
+      const name = e.base.kind === 'call' ? e.base.callee : '';
+      const message = `${name} along an axis gives the values alone: leave out [${bound.only}]. The places are those of arg${name}; a row of the values is a${name}(…)[${bound.only}].`;
+      this.report(error('BAD_INDEX', message, e.site.range));
+    }
+    const use: OpUse = { base: this.base, site: e.site, callee: 'index', ...(to ? { to } : {}) };
+    if (base.kind === 'tensor' && bound)
+      return this.graph.add(use, 'index', bound.attrs, [base.id, ...bound.operands], 1);
+    if (base.kind !== 'tensor' && base.kind !== 'faulty')
+      this.report(
+        error('WRONG_KIND', `Only tensors are indexed, not ${describeValue(base)}.`, e.range),
+      );
+    const operands = base.kind === 'tensor' ? [base.id] : [];
+    return this.graph.unsupported(use, 'index', operands, 'what is indexed can’t be read');
+  }
+
+  private isExtremeAlongAxis(e: Expression): boolean {
+    if (e.kind !== 'call' || (e.site.spelling !== 'max' && e.site.spelling !== 'min')) return false;
+    const node = this.graph.nodes.at(-1);
+    return (node?.op === 'amax' || node?.op === 'amin') && node.attrs['axes'] !== undefined;
   }
 
   // -- Nodes ------------------------------------------------------------------------------------
@@ -547,6 +606,7 @@ export class Binder implements CallHost {
   // -- Constants --------------------------------------------------------------------------------
 
   tensor(v: Value, range: SourceRange): TensorId | undefined {
+    if (v.kind === 'size') return this.graph.size(v.dim, this.base, range);
     return this.constants.tensor(v, this.base, range);
   }
 }

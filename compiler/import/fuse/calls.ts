@@ -266,11 +266,7 @@ function oneTensor(
   const id = host.tensor(a.value, a.range);
   if (id !== undefined) return id;
   const why =
-    a.value.kind === 'size'
-      ? ' A dim’s value is only known to shapes and size arguments; declare a const for a number to calculate with.'
-      : a.value.kind === 'results'
-        ? ' Name them first: a, b = ….'
-        : '';
+    a.value.kind === 'results' ? ' Name them first, a, b = …, or take one of them: …[0].' : '';
   const message = `${p.name} of ${site.callee} must be a tensor or a number, not ${describeValue(a.value)}.${why}`;
   host.report(error('WRONG_KIND', message, a.range));
   return undefined;

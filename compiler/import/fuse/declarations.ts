@@ -145,6 +145,9 @@ class Guesser {
       }
       case 'call':
         return this.call(e);
+      case 'index':
+        this.closeUnary(e.base);
+        return undefined;
       case 'string':
       case 'none':
       case 'list':
@@ -156,7 +159,7 @@ class Guesser {
 
   private call(e: Expression & { kind: 'call' }): Sizes {
     const op = e.site.spelling;
-    const args = e.args.map((a) => a.value);
+    const args = [...(e.on ? [e.on] : []), ...e.args.map((a) => a.value)];
     const [first, second] = args;
     if (!first) return undefined;
     if (second && (MATRIX_PRODUCTS.has(op) || DENSE.has(op))) {

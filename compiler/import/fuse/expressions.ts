@@ -2,10 +2,19 @@
  * The expression parser: precedence climbing over one statement's tokens.
  *
  * From loosest to tightest: comparisons (not chained), `+ -`, `* / // % @`, unary `-`, `**` (to the
- * right), calls. Recursion happens only where brackets, minus signs or `**` nest, and that is
+ * right), calls, methods and
+ * indexing. Recursion happens only where brackets, minus signs or `**` nest, and that is
  * limited: a deeper expression is a diagnostic, not a stack overflow.
  */
-import type { Argument, BinaryOperator, ChainLink, Expression, Named, OpSite } from './ast';
+import type {
+  Argument,
+  BinaryOperator,
+  ChainLink,
+  Expression,
+  Named,
+  OpSite,
+  Subscript,
+} from './ast';
 import { OPERATOR_OPS } from './ast';
 import type { Cursor } from './cursor';
 import { tokenRange, type Token } from './lexer';
@@ -119,7 +128,7 @@ function parseUnary(c: Cursor, depth: number): Expression {
     const operand = parseUnary(c, depth + 1);
     return { kind: 'negate', operand, site, range: c.rangeFrom(start) };
   }
-  const base = parsePrimary(c, depth);
+  const base = parsePostfix(c, parsePrimary(c, depth), start, depth);
   const t = c.peek();
   if (!c.accept('**')) return base;
   if (tooDeep(c, depth)) return faulty(c, start);
@@ -129,6 +138,70 @@ function parseUnary(c: Cursor, depth: number): Expression {
     kind: 'chain',
     first: base,
     rest: [{ operator: '**', site, right }],
+    range: c.rangeFrom(start),
+  };
+}
+
+/** `x[…]` and `relu(x).sum()`, also several in a row. A bracket after a blank is a list of its own. */
+function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number): Expression {
+  let base = first;
+  while (!c.failed && canBeIndexed(base)) {
+    if (c.is('.') && c.isName(1) && c.is('(', 2)) {
+      c.next();
+      const method = c.next();
+      base = callOf(c, [method], method, start, depth, base);
+      continue;
+    }
+    if (!c.is('[') || !adjacent(c.previous(), c.peek())) break;
+    const open = c.next();
+    if (tooDeep(c, depth)) return faulty(c, start);
+    const items: Subscript[] = [];
+    while (!c.is(']') && !c.done) {
+      items.push(parseSubscript(c, depth + 1));
+      if (!c.accept(',')) break;
+    }
+    expectClose(c, open, ']');
+    if (c.failed) return faulty(c, start);
+    const site = { spelling: 'index', range: c.rangeFrom(open), ordinal: c.ordinal('index') };
+    if (items.length === 0) {
+      c.fail(
+        'EXPECTED_EXPRESSION',
+        'A place or a range should stand here, as in x[0] or x[:, 1:].',
+        site.range,
+      );
+      return faulty(c, start);
+    }
+    base = { kind: 'index', base, items, site, range: c.rangeFrom(start) };
+  }
+  if (!c.failed && c.is('.') && c.isName(1)) {
+    c.fail(
+      'NO_ATTRIBUTES',
+      'Tensors have no attributes here: write a call such as transpose(x, 0, 1).',
+    );
+  }
+  return base;
+}
+
+function canBeIndexed(e: Expression): boolean {
+  return e.kind !== 'number' && e.kind !== 'string' && e.kind !== 'bool' && e.kind !== 'none';
+}
+
+/** One of `0`, `1:`, `:n`, `a:b:step`, `...`, `none`, `indices`. */
+function parseSubscript(c: Cursor, depth: number): Subscript {
+  const start = c.peek();
+  if (c.accept('...')) return { kind: 'rest', range: tokenRange(start) };
+  const value = c.is(':') ? undefined : parseChain(c, COMPARISON, depth);
+  if (value && !c.is(':')) return { kind: 'at', value, range: value.range };
+  const bound = (): Expression | undefined =>
+    c.is(':') || c.is(',') || c.is(']') || c.done ? undefined : parseChain(c, COMPARISON, depth);
+  c.accept(':');
+  const stop = bound();
+  const step = c.accept(':') ? bound() : undefined;
+  return {
+    kind: 'range',
+    ...(value ? { start: value } : {}),
+    ...(stop ? { stop } : {}),
+    ...(step ? { step } : {}),
     range: c.rangeFrom(start),
   };
 }
@@ -221,19 +294,12 @@ function parseName(c: Cursor, depth: number): Expression {
     parts.push(c.next());
   }
   const last = parts[parts.length - 1] ?? start;
-  if (c.is('(')) return parseCall(c, parts, last, depth);
+  if (c.is('(')) return callOf(c, parts, last, start, depth);
   if (parts.length > 1) {
     c.fail(
       'NO_ATTRIBUTES',
       `Tensors have no attributes here: write a call such as transpose(${start.text}, 0, 1).`,
       c.rangeFrom(start),
-    );
-    return faulty(c, start);
-  }
-  if (c.is('[') && adjacent(start, c.peek())) {
-    c.fail(
-      'NO_INDEXING',
-      'Indexing with brackets isn’t part of the language: use slice or gather.',
     );
     return faulty(c, start);
   }
@@ -257,12 +323,20 @@ function adjacent(a: Token, b: Token): boolean {
   return a.end === b.start;
 }
 
-function parseCall(c: Cursor, parts: readonly Token[], last: Token, depth: number): Expression {
-  const start = parts[0] ?? last;
+/** The call whose name has just been read; `on` is what it is a method of, where that is no name. */
+function callOf(
+  c: Cursor,
+  parts: readonly Token[],
+  last: Token,
+  start: Token,
+  depth: number,
+  on?: Expression,
+): Expression {
+  const first = parts[0] ?? last;
   const site = { spelling: last.text, range: tokenRange(last), ordinal: c.ordinal(last.text) };
-  const method = parts.length === 2 && !MODULES.has(start.text);
+  const method = parts.length === 2 && !MODULES.has(first.text);
   const receiver: Named | undefined = method
-    ? { name: start.text, range: tokenRange(start) }
+    ? { name: first.text, range: tokenRange(first) }
     : undefined;
   const open = c.next();
   if (tooDeep(c, depth)) return faulty(c, start);
@@ -277,17 +351,12 @@ function parseCall(c: Cursor, parts: readonly Token[], last: Token, depth: numbe
     if (!c.accept(',')) break;
   }
   expectClose(c, open, ')');
-  if (!c.failed && c.is('.') && c.isName(1)) {
-    c.fail(
-      'NO_ATTRIBUTES',
-      'Methods of a call’s result aren’t part of the language: nest the calls, or name the result first.',
-    );
-  }
   return {
     kind: 'call',
     callee: parts.length === 1 ? last.text : parts.map((p) => p.text).join('.'),
     site,
     ...(receiver ? { receiver } : {}),
+    ...(on ? { on } : {}),
     args,
     range: c.rangeFrom(start),
   };

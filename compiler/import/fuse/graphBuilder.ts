@@ -7,6 +7,8 @@
  * again (an error, but the rest is still read) goes on as `y~2`.
  */
 import type { Attrs, Node, NodeId, Tensor, TensorId } from '../../graph/graph';
+import type { SourceRange } from '../../diagnostics';
+import { type Dim, printIndex } from '../../ir/indexExpr';
 import type { Named, OpSite } from './ast';
 import type { Value } from './values';
 
@@ -66,6 +68,25 @@ export class GraphBuilder {
     return count === 1 && only !== undefined
       ? { kind: 'tensor', id: only }
       : { kind: 'results', ids: results, op: callee };
+  }
+
+  /** A size as a number to calculate with; like a literal it has the dtype of what it stands with. */
+  size(dim: Dim, base: string, range: SourceRange): TensorId {
+    const name = printIndex(dim);
+    const id = `${base}/=${name}`;
+    if (this.tensors.has(id)) return id;
+    this.tensors.set(id, { id, name, role: 'result', weak: true, range });
+    this.nodes.push({
+      id: `${base}#=${name}`,
+      op: 'dim',
+      sourceOp: 'dim',
+      name: '',
+      attrs: { size: { dims: [dim] } },
+      operands: [],
+      results: [id],
+      range,
+    });
+    return id;
   }
 
   /** A node that stays in the graph although it can't be lowered; its results are as many as are used. */

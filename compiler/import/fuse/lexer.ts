@@ -32,7 +32,7 @@ export interface Lexed {
 
 /** Longest first, so that `**` isn't read as two `*`. */
 const PUNCTUATION = [
-  ...['->', '**', '//', '<=', '>=', '==', '!=', '&&', '||'],
+  ...['...', '->', '**', '//', '<=', '>=', '==', '!=', '&&', '||'],
   ...[
     '+',
     '-',

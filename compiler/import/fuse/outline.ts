@@ -10,7 +10,14 @@
  * Everything works on the syntax tree: a text with faults has an outline too.
  */
 import type { SourcePosition, SourceRange } from '../../diagnostics';
-import { definedNames, type Expression, type Named, type Statement, type SyntaxTree } from './ast';
+import {
+  definedNames,
+  type Expression,
+  type Named,
+  partsOf,
+  type Statement,
+  type SyntaxTree,
+} from './ast';
 import type { SymbolKind } from './binder';
 import { lex } from './lexer';
 import { parseFuse } from './parser';
@@ -91,6 +98,8 @@ function outermost(e: Expression): string {
       return e.rest[e.rest.length - 1]?.operator ?? '';
     case 'negate':
       return '-';
+    case 'index':
+      return '[]';
     default:
       return '';
   }
@@ -201,7 +210,12 @@ function namesIn(e: Expression, out: Named[]): void {
       break;
     case 'call':
       if (e.receiver) out.push(e.receiver);
+      if (e.on) namesIn(e.on, out);
       for (const a of e.args) namesIn(a.value, out);
+      break;
+    case 'index':
+      namesIn(e.base, out);
+      for (const s of e.items) for (const part of partsOf(s)) namesIn(part, out);
       break;
     case 'number':
     case 'string':
