@@ -106,7 +106,7 @@ function lowerBmm(ctx: LowerContext): LTensor {
 }
 
 /** alpha * A' * B' + beta * C. */
-function lowerGemm(ctx: LowerContext): LTensor {
+export function lowerGemm(ctx: LowerContext): LTensor {
   const [a, b, c] = [ctx.input(0), ctx.input(1), ctx.optional(2)];
   if (a.shape.length !== 2 || b.shape.length !== 2) {
     ctx.fail(

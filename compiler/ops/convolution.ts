@@ -137,7 +137,7 @@ function addBias(ctx: LowerContext, sum: LTensor, bias: LTensor | undefined): LT
   );
 }
 
-function lowerConv(ctx: LowerContext): LTensor {
+export function lowerConv(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const sum = convolve(ctx, convShape(ctx, x, ctx.input(1)), x.dtype);
   return addBias(ctx, sum, ctx.optional(2));

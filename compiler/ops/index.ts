@@ -29,6 +29,9 @@ import { signalOps } from './signal';
 import { visionOps } from './vision';
 import { selectionOps } from './selection';
 import { extractionOps } from './extraction';
+import { linearModelOps } from './linearModels';
+import { treeOps } from './trees';
+import { contribOps } from './contrib';
 import { randomOps } from './random';
 import { trainingOps } from './training';
 import { retiredOps } from './retired';
@@ -62,6 +65,9 @@ export const OPS: readonly OpDef[] = [
   ...visionOps,
   ...selectionOps,
   ...extractionOps,
+  ...linearModelOps,
+  ...treeOps,
+  ...contribOps,
   ...randomOps,
   ...trainingOps,
   ...retiredOps,

@@ -78,7 +78,7 @@ function requireAlike(ctx: LowerContext, zero: LTensor | undefined, scale: LTens
 }
 
 /** Rounds a float to nearest even and saturates it to the integer type. */
-function saturate(ctx: LowerContext, e: Expr, dtype: DType): Expr {
+export function saturate(ctx: LowerContext, e: Expr, dtype: DType): Expr {
   const range = integerRange(dtype);
   if (!range || dtype === 'bool') {
     ctx.unsupported(`quantisation to ${dtype}: the supported types are i8, u8, i16 and u16`);
@@ -239,7 +239,7 @@ const QUANT_ATTRS = [
 export const quantizationOps: readonly OpDef[] = [
   {
     name: 'quantize_linear',
-    onnx: ['QuantizeLinear'],
+    onnx: ['QuantizeLinear', 'com.microsoft:QuantizeLinear'],
     fuse: [
       {
         names: ['quantize_linear', 'quantize'],
@@ -252,7 +252,7 @@ export const quantizationOps: readonly OpDef[] = [
   },
   {
     name: 'dequantize_linear',
-    onnx: ['DequantizeLinear'],
+    onnx: ['DequantizeLinear', 'com.microsoft:DequantizeLinear'],
     fuse: [
       {
         names: ['dequantize_linear', 'dequantize'],

@@ -158,6 +158,38 @@ export function place(group: GroupSpec, anchor: Compute): Placement | PlacementF
   return { anchor, rows, rowVars, placed };
 }
 
+/**
+ * Whether two points of the rows can't be the same element of the value. With as many points as there
+ * are elements, each is then stored once. (Equal numbers alone prove nothing: the queries that scores
+ * are made of are a third of a product, and each would be stored once for every key.)
+ */
+export function storesOnce({ rows, rowVars }: Placement, p: Placed): boolean {
+  const sizes = new Map<string, IndexExpr>();
+  rowVars.forEach((v, i) => {
+    for (const t of v.terms)
+      for (const f of t.factors) if (f.kind === 'var') sizes.set(f.name, rows[i] ?? I.num(1));
+  });
+  for (const f of p.free) sizes.set(f.name, f.extent);
+  const seen = new Set<string>();
+  for (const e of p.point) I.visitAtoms(e, (a) => a.kind === 'var' && seen.add(a.name));
+  for (const [name, extent] of sizes) if (!seen.has(name) && !I.isConst(extent, 1)) return false;
+  const digits: { readonly weight: number; readonly size: number }[] = [];
+  for (const t of I.linearise(p.point, extents(p.compute)).terms) {
+    const [f] = t.factors;
+    const size = f?.kind === 'var' ? I.constOf(sizes.get(f.name) ?? I.num(1)) : undefined;
+    // Quotients, and sizes that aren't numbers: that every variable counts must do.
+    if (t.factors.length !== 1 || size === undefined) return true;
+    digits.push({ weight: Math.abs(t.coef), size });
+  }
+  digits.sort((a, b) => a.weight - b.weight);
+  let reach = 0;
+  return digits.every(({ weight, size }) => {
+    const apart = weight > reach;
+    reach += weight * (size - 1);
+    return apart;
+  });
+}
+
 /** Where in its operands the anchor reads, for the row p and positions along it. */
 function operandsOf(
   anchor: Compute,

@@ -5,7 +5,7 @@ import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { bound, boundElements, extents, type GroupSpec } from './group';
 import { SUBGROUP_SIZES } from './kernelIr';
-import { place, type Placement } from './placement';
+import { place, type Placement, storesOnce } from './placement';
 import { type RowParams, rowVectorsToCache } from './row';
 import { rowPasses } from './rowPass';
 import type { ScheduleOptions } from './schedule';
@@ -33,7 +33,7 @@ export function placeRows(group: GroupSpec): Placement | undefined {
         program,
         p.free.map((f) => f.extent),
       );
-    if (stored !== boundElements(program, shape)) return undefined;
+    if (stored !== boundElements(program, shape) || !storesOnce(placement, p)) return undefined;
   }
   return placement;
 }

@@ -52,6 +52,21 @@ describe('generated kernels agree with the reference', function () {
       'input x: f32[9, 50]\na = argmax(x, axis=1)\nb = argmin(x, axis=0)\noutput a, b',
     'attention with a causal mask':
       'input q: f32[2, 3, 20, 8]\ninput k: f32[2, 3, 20, 8]\ninput v: f32[2, 3, 20, 8]\ny = scaled_dot_product_attention(q, k, v, is_causal=true)\noutput y',
+    'attention over a packed product, by chance with as many scores as it has elements': [
+      'input x: f32[2, 3, 8]',
+      'param w: f32[8, 24]',
+      'param b: f32[24]',
+      'all = x @ w + b',
+      'q = reshape(all[..., :8], [2, 3, 2, 4]).transpose(1, 2)',
+      'k = reshape(all[..., 8:16], [2, 3, 2, 4]).transpose(1, 2)',
+      'v = reshape(all[..., 16:], [2, 3, 2, 4]).transpose(1, 2)',
+      'y = softmax(q @ k.transpose(-1, -2) * 0.5, axis=-1) @ v',
+      'output y, all',
+    ].join('\n'),
+    'randomness, and dropout before a norm':
+      'input x: f32[33, 70]\na = dropout(relu(x), 0.3, training=true)\ny = layer_norm(a + randn_like(x), axis=-1)\nz = rand([5, 7]) < 0.5\noutput y, z',
+    'slices, places and new dims':
+      'input x: f32[6, 10, 8]\ninput i: i32[3]\na = x[1:, ::-2, None, :4] * x[-1, 0, 4:]\nb = x[:, i, 2].sum(0)\noutput a, b',
     'pooling after an activation':
       'input x: f32[1, 3, 13, 13]\na = max_pool2d(relu(x), 3, stride=2, padding=1)\nb = avg_pool2d(x, 2)\noutput a, b',
     'half precision': 'input x: f16[17, 40]\ny = softmax(x * 3.0, axis=-1)\noutput y',

@@ -73,6 +73,16 @@ export const attr = {
     ...floatBits(v),
     ...int(20, 1),
   ],
+  floats: (name: string, v: readonly number[]): Bytes => [
+    ...text(1, name),
+    ...v.flatMap((x) => [7 * 8 + 5, ...floatBits(x)]),
+    ...int(20, 6),
+  ],
+  strings: (name: string, v: readonly string[]): Bytes => [
+    ...text(1, name),
+    ...v.flatMap((x) => text(9, x)),
+    ...int(20, 8),
+  ],
   string: (name: string, v: string): Bytes => [...text(1, name), ...text(4, v), ...int(20, 3)],
   tensor: (name: string, t: Bytes): Bytes => [...text(1, name), ...message(5, t), ...int(20, 4)],
   graph: (name: string, g: Bytes): Bytes => [...text(1, name), ...message(6, g), ...int(20, 5)],

@@ -12,7 +12,7 @@ const scalar = (v: number, dtype: Operand['dtype'] = 'f32'): Operand => ({
   values: [v],
   ...(dtype ? { dtype } : {}),
 });
-const [x1, x2, g1, g2, v1, v2] = [1, 2, 3, 4, 5, 6].map((s) => of(s)) as Operand[];
+const [x1, x2, g1, g2, v1, v2] = [1, 2, 3, 4, 5, 6].map((s) => of(s));
 const [h1, h2] = [of(7, true), of(8, true)];
 
 /** The results, each parameter by the rule for one element. */
