@@ -102,7 +102,14 @@ export abstract class CodeBuilder {
   }
 
   /** A counted loop; `f` gets the counter as an index expression. `end`: where it ends, if before its extent. */
-  loop(hint: string, extent: IndexExpr, f: (i: IndexExpr) => void, end?: KExpr): void {
+  loop(
+    hint: string,
+    extent: IndexExpr,
+    f: (i: IndexExpr) => void,
+    end?: KExpr,
+    /** Turns on average, where it mostly ends before. */
+    trips = extent,
+  ): void {
     const name = this.fresh(hint);
     const v = I.loopVar(name, extent);
     const to = end ?? this.index(extent);
@@ -117,7 +124,7 @@ export abstract class CodeBuilder {
       from: lit(0, 'i32'),
       to,
       step: 1,
-      trips: extent,
+      trips,
       body: stmts,
     });
   }

@@ -80,6 +80,17 @@ export function isBijection(
   return I.same(I.linearise(point, shape), I.linearise(space, spaceShape));
 }
 
+/** What an index grows by along a variable; undefined where that isn't always the same. */
+export function strideOf(linear: IndexExpr, variable: IndexExpr): IndexExpr | undefined {
+  const next = I.rewrite(linear, (a) =>
+    a.kind === 'var' && a.key === variable.key ? I.add(variable, 1) : undefined,
+  );
+  const stride = I.sub(next, linear);
+  let varies = false;
+  I.visitAtoms(stride, (a) => (varies ||= a.kind === 'var' || a.kind === 'dyn'));
+  return varies ? undefined : stride;
+}
+
 /** Visits loads outside and inside dynamic indices. */
 export function visitLoads(
   e: Expr,

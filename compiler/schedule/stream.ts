@@ -16,6 +16,7 @@
  */
 import { printExpr, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
 import { Builder, type BuilderOptions } from './builder';
 import { all, binary, less } from './expressions';
 import { finishKernel } from './grid';
@@ -68,7 +69,9 @@ class StreamKernel extends StreamTiles {
     const scalars = plan.scalars.map((s) => this.scalar(s));
     const vectors = plan.vectors.map((v) => this.vector(v));
     const exact = I.exactDiv(length, params.tile) !== undefined;
-    b.loop('tile', I.ceilDiv(length, params.tile), (tile) => {
+    const tiles = I.ceilDiv(length, params.tile);
+    const end = this.lastTile(tiles);
+    const walk = (tile: IndexExpr): void => {
       const base = I.mul(tile, params.tile);
       if (plan.kept.length > 0) {
         this.fill(base);
@@ -85,7 +88,9 @@ class StreamKernel extends StreamTiles {
         this.vectorsOn(vectors, weights, base, exact, coefficients);
       }
       this.barrier();
-    });
+    };
+    // Under a causal mask, half of the tiles on average.
+    b.loop('tile', tiles, walk, end, end ? I.ceilDiv(I.add(tiles, 1), 2) : tiles);
     this.finish(scalars, vectors, weights);
     const ir = finishKernel(
       this.name,
@@ -96,6 +101,16 @@ class StreamKernel extends StreamTiles {
     );
     return { ir, builder: b };
   }
+
+  /** Where a mask hides all that comes after for all rows of the workgroup: the tile before which to end. */
+  private lastTile(tiles: IndexExpr): KExpr | undefined {
+    const { b, plan, params } = this;
+    if (!plan.end) return undefined;
+    const last = this.rowAt(I.num(params.rows - 1));
+    const end = I.rewrite(plan.end, (a) => (a.kind === 'var' ? last.env.get(a.name) : undefined));
+    return b.let('tiles', b.index(I.min(tiles, I.ceilDiv(end, params.tile))));
+  }
+
   // -- The end of the row -------------------------------------------------------------------------
 
   private finish(

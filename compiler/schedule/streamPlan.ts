@@ -13,10 +13,11 @@ import { type Expr, printExpr, rewriteExpr, type ValueId, visitExpr } from '../i
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { AdapterLimits, DeviceProfile } from '../result';
-import { bound, type GroupSpec } from './group';
+import { bound, type GroupSpec, strideOf } from './group';
 import { type Online, online, type OnlineFault, POSITION, type Streamed } from './online';
 import { type Parameter, type ParameterSpace, powersOfTwo } from './parameters';
 import type { Placement } from './placement';
+import { endOfRow } from './streamEnd';
 
 export interface StreamParams {
   /** Invocations of a workgroup. These numbers are powers of two. */
@@ -68,6 +69,8 @@ export interface StreamPlan {
   readonly digits: boolean;
   /** Columns of outputs that are vectors. */
   readonly outputs: ReadonlyMap<ValueId, number>;
+  /** From this position on a mask hides everything: it grows with the blocked dim, if at all. */
+  readonly end?: IndexExpr;
 }
 
 /** Accumulators of an invocation, at most: more would not stay in registers. */
@@ -128,7 +131,9 @@ export function planStream(group: GroupSpec, placement: Placement): StreamPlan |
   for (const c of coefficients) [...c.factors, ...c.divisors, ...c.conds].forEach(consider);
   const blocked = blockedDim(group, placement, o);
   const dim = blocked === undefined ? undefined : placement.rows[blocked];
+  const end = endOfRow(group, o);
   return {
+    ...(end && growsWith(end, blocked, dim) ? { end } : {}),
     placement,
     online: o,
     scalars,
@@ -139,6 +144,17 @@ export function planStream(group: GroupSpec, placement: Placement): StreamPlan |
     digits: dim !== undefined && isDigit(group, dim),
     outputs,
   };
+}
+
+/** Whether the last of neighbouring rows has the greatest end. */
+function growsWith(
+  end: IndexExpr,
+  blocked: number | undefined,
+  dim: IndexExpr | undefined,
+): boolean {
+  if (blocked === undefined || !dim) return true;
+  const stride = I.constOf(strideOf(end, I.loopVar(`p${blocked}`, dim)) ?? I.num(-1));
+  return stride !== undefined && stride >= 0;
 }
 
 /** Elements of a tile that an invocation evaluates together, at most. */

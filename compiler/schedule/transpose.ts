@@ -20,7 +20,7 @@ import type { IndexExpr } from '../ir/indexExpr';
 import { Builder, type BuilderOptions, type Point } from './builder';
 import { all, less } from './expressions';
 import { finishKernel } from './grid';
-import { boundElements, type GroupSpec } from './group';
+import { boundElements, type GroupSpec, strideOf } from './group';
 import type { KernelIr, KExpr } from './kernelIr';
 import { type LoopPlan, spaceVars } from './loop';
 import type { ParameterSpace } from './parameters';
@@ -83,17 +83,6 @@ interface Staged {
   readonly value: ValueId;
   /** Over the variables of the space. */
   readonly point: Point;
-}
-
-/** What an index grows by along a dim of the space; undefined where that isn't always the same. */
-function strideOf(linear: IndexExpr, variable: IndexExpr): IndexExpr | undefined {
-  const next = I.rewrite(linear, (a) =>
-    a.kind === 'var' && a.key === variable.key ? I.add(variable, 1) : undefined,
-  );
-  const stride = I.sub(next, linear);
-  let varies = false;
-  I.visitAtoms(stride, (a) => (varies ||= a.kind === 'var' || a.kind === 'dyn'));
-  return varies ? undefined : stride;
 }
 
 /** What the group reads from memory, at which point of the space, and where that is. */
