@@ -201,7 +201,9 @@ function decisions(
   for (const d of list) {
     const edge =
       `${shorten(nameOf(d.from), 40)} → ${shorten(nameOf(d.to), 40)}` +
-      (d.fused ? paint('green', `  fused in ${d.kernel ?? '?'}`) : '');
+      (d.fused
+        ? paint('green', `  ${d.kernel === undefined ? plain(d.summary) : `fused in ${d.kernel}`}`)
+        : '');
     const why = reasons(d, paint);
     const group = groups.get(why.join('\n'));
     if (group) group.edges.push(edge);

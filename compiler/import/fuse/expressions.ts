@@ -152,6 +152,12 @@ function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number)
       base = callOf(c, [method], method, start, depth, base);
       continue;
     }
+    const flip = c.is('.') && c.isName(1) ? transposedBy(c.peek(1)) : undefined;
+    if (flip) {
+      c.next();
+      base = flippedOf(c, flip, c.next(), start, { on: base });
+      continue;
+    }
     if (!c.is('[') || !adjacent(c.previous(), c.peek())) break;
     const open = c.next();
     if (tooDeep(c, depth)) return faulty(c, start);
@@ -176,7 +182,7 @@ function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number)
   if (!c.failed && c.is('.') && c.isName(1)) {
     c.fail(
       'NO_ATTRIBUTES',
-      'Tensors have no attributes here: write a call such as transpose(x, 0, 1).',
+      'The attributes of a tensor are T and mT here: write a call such as transpose(x, 0, 1).',
     );
   }
   return base;
@@ -295,10 +301,15 @@ function parseName(c: Cursor, depth: number): Expression {
   }
   const last = parts[parts.length - 1] ?? start;
   if (c.is('(')) return callOf(c, parts, last, start, depth);
+  const flip = parts.length === 2 && !MODULES.has(start.text) ? transposedBy(last) : undefined;
+  if (flip)
+    return flippedOf(c, flip, last, start, {
+      receiver: { name: start.text, range: tokenRange(start) },
+    });
   if (parts.length > 1) {
     c.fail(
       'NO_ATTRIBUTES',
-      `Tensors have no attributes here: write a call such as transpose(${start.text}, 0, 1).`,
+      `The attributes of a tensor are T and mT here: write a call such as transpose(${start.text}, 0, 1).`,
       c.rangeFrom(start),
     );
     return faulty(c, start);
@@ -358,6 +369,39 @@ function callOf(
     ...(receiver ? { receiver } : {}),
     ...(on ? { on } : {}),
     args,
+    range: c.rangeFrom(start),
+  };
+}
+
+/** The dims that `x.T` and `x.mT` swap; none: all are reversed. */
+function transposedBy(attribute: Token): readonly number[] | undefined {
+  switch (attribute.text) {
+    case 'T':
+      return [];
+    case 'mT':
+      return [-2, -1];
+    default:
+      return undefined;
+  }
+}
+
+/** `x.T` as the call that it stands for. */
+function flippedOf(
+  c: Cursor,
+  dims: readonly number[],
+  attribute: Token,
+  start: Token,
+  of: { readonly on: Expression } | { readonly receiver: Named },
+): Expression {
+  const range = tokenRange(attribute);
+  return {
+    kind: 'call',
+    callee: 'transpose',
+    site: { spelling: 'transpose', range, ordinal: c.ordinal('transpose') },
+    ...of,
+    args: dims.map((d) => ({
+      value: { kind: 'number', value: d, text: `${d}`, whole: true, range },
+    })),
     range: c.rangeFrom(start),
   };
 }

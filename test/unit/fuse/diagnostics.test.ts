@@ -221,8 +221,8 @@ describe('fuse: faults', () => {
         [
           'input x: f32[4]',
           'a = x[]',
-          'b = x.T',
-          'c = relu(x).T',
+          'b = x.shape',
+          'c = relu(x).dtype',
           'd = x < x < x',
           'e = x & x',
           'f = "text',

@@ -43,6 +43,13 @@ describe('fuse: indexing', () => {
     shows('x[1][2][3]', [], [23]);
   });
 
+  it('takes T and mT, of names and of what isn’t one', () => {
+    shows('x[0].T', [4, 3], [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]);
+    shows('x.T[1, 2]', [2], [9, 21]);
+    shows('x.mT[0, 1]', [3], [1, 5, 9]);
+    shows('(x + 1).mT.T[0, 0]', [2], [1, 13]);
+  });
+
   it('takes sizes of dims, and from the end of them', () => {
     shows('x[0, S - 1]', [4], [8, 9, 10, 11]);
     shows('x[0, : S // 2, 0]', [1], [0]);
