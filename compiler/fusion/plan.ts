@@ -21,6 +21,7 @@ import { contractionDims, isContraction } from '../schedule/contraction';
 import type { Schedule, SchedulePart, Scheduled } from '../schedule/schedule';
 import { kernelTimeUs, spillVerdict } from '../schedule/time';
 import { transposeWorkgroups } from '../schedule/transpose';
+import { blockThreads } from '../schedule/staging';
 import { streamWorkgroups } from '../schedule/streamLayout';
 import type { KernelTuning, TunedKernel } from '../tuning';
 import { fnv, structuralHash } from './hash';
@@ -537,8 +538,12 @@ function paramsOf(s: Schedule): Settings {
     case 'transpose':
       return { tile: s.params.tile, workgroup: s.params.workgroup };
     case 'loop': {
-      const { workgroup, tile } = s.params;
-      return { workgroup, tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×') };
+      const { workgroup, tile, staging } = s.params;
+      return {
+        workgroup,
+        tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×'),
+        ...(staging ? { staging: 1 } : {}),
+      };
     }
   }
 }
@@ -574,7 +579,13 @@ function gridOf(program: Program, s: Schedule): number {
     case 'transpose':
       return size(transposeWorkgroups(s.plan, s.params));
     case 'loop': {
-      const { tile, workgroup } = s.params;
+      const { tile, workgroup, staging } = s.params;
+      const beside = staging ? blockThreads(workgroup) : undefined;
+      if (beside && tile.kind === 'dims')
+        return s.plan.space.reduce((n, d, i) => {
+          const together = i === tile.row ? beside.row : i === tile.column ? beside.column : 1;
+          return n * Math.ceil(size(d) / ((tile.sizes[i] ?? 1) * together));
+        }, 1);
       const threads =
         tile.kind === 'linear'
           ? Math.ceil(boundElements(program, s.plan.space) / tile.size)

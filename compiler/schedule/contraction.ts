@@ -76,7 +76,7 @@ export function blocking(
 }
 
 /** The index of `c`'s value over the space's variables, by following one chain of reads from the primary output. */
-function indexFromSpace(
+export function indexFromSpace(
   group: GroupSpec,
   plan: LoopPlan,
   c: Compute,

@@ -15,6 +15,7 @@ import { finishKernel, flatWorkgroup } from './grid';
 import type { KernelIr, KExpr } from './kernelIr';
 import { type ParameterSpace, powersOfTwo } from './parameters';
 import { lit } from './scalars';
+import { blockThreads, multiply, type StagedProduct, stagedProduct } from './staging';
 
 export interface LoopPlan {
   /** The output whose dims are the space. */
@@ -39,6 +40,8 @@ export interface LoopParams {
       };
   /** Turns of innermost reduction loops written out together. */
   readonly unroll: number;
+  /** Of a product that allows it: whether its operands go through workgroup memory (see staging.ts). */
+  readonly staging?: boolean;
 }
 
 /** Elements of a tile along a dim, or of a linear tile, that a search tries; and the most of them. */
@@ -95,14 +98,35 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
       },
       wanted: () => tileWanted('tileRows'),
     },
+    {
+      name: 'staging',
+      doc: '1 where the operands of a product go through workgroup memory, 0 where each invocation reads its own',
+      least: 0,
+      read: (p) => (p.staging === undefined ? undefined : Number(p.staging)),
+      tried: () => [0, 1],
+      write: (p, on) =>
+        p.staging === undefined
+          ? {
+              refused:
+                'staging is for products, and this kernel has none that it could be used for',
+            }
+          : on > 1
+            ? { refused: STAGING_WANTED }
+            : { ...p, staging: on === 1 },
+      wanted: () => STAGING_WANTED,
+    },
   ],
-  together: ({ tile }) => {
+  together: ({ tile, staging, workgroup }) => {
+    if (staging && !blockThreads(workgroup))
+      return 'with staging, workgroup must be a power of two, up to 256';
     const elements = tile.kind === 'linear' ? tile.size : elementsOf(tile.sizes);
     return elements > LARGEST_TILE
       ? `an invocation would keep ${elements} results in registers, and more than ${LARGEST_TILE} are not built`
       : undefined;
   },
 };
+
+const STAGING_WANTED = 'staging must be 1 (used) or 0 (not used)';
 
 function withTile(
   p: LoopParams,
@@ -203,9 +227,12 @@ export function buildLoop(
   const points: Point[] = [];
   /** Whether each point is inside the space: a condition, and a key that equal conditions share. */
   const inside: ({ cond: KExpr; key: string } | undefined)[] = [];
-  let threads: IndexExpr;
+  let workgroups: IndexExpr;
+  const product = params.staging && tile.kind === 'dims' ? stagedProduct(group, plan) : undefined;
+  const rectangle = product && blockThreads(params.workgroup);
   if (tile.kind === 'linear') {
-    threads = I.ceilDiv(total, tile.size);
+    const threads = I.ceilDiv(total, tile.size);
+    workgroups = I.ceilDiv(threads, params.workgroup);
     const thread = flatWorkgroup(b, params.workgroup, threads);
     const whole = I.exactDiv(total, tile.size) !== undefined;
     for (let t = 0; t < tile.size; t++) {
@@ -214,11 +241,22 @@ export function buildLoop(
       inside.push(whole ? undefined : { cond: less(b, lin, total), key: lin.key });
     }
   } else {
-    const counts = plan.space.map((d, i) => I.ceilDiv(d, tile.sizes[i] ?? 1));
-    threads = I.product(counts);
-    const thread = flatWorkgroup(b, params.workgroup, threads);
-    const blocks = I.delinearise(thread, counts);
-    const starts = blocks.map((x, i) => I.mul(x, tile.sizes[i] ?? 1));
+    /** Invocations of a workgroup along each dim: one, but for those of a block. */
+    const beside = plan.space.map((_, i) =>
+      !rectangle ? 1 : i === tile.row ? rectangle.row : i === tile.column ? rectangle.column : 1,
+    );
+    const sizes = plan.space.map((_, i) => (tile.sizes[i] ?? 1) * (beside[i] ?? 1));
+    const counts = plan.space.map((d, i) => I.ceilDiv(d, sizes[i] ?? 1));
+    let starts: IndexExpr[];
+    if (product && rectangle) {
+      workgroups = I.product(counts);
+      starts = inBlock(b, group, plan, tile, product, rectangle, counts);
+    } else {
+      const threads = I.product(counts);
+      workgroups = I.ceilDiv(threads, params.workgroup);
+      const thread = flatWorkgroup(b, params.workgroup, threads);
+      starts = I.delinearise(thread, counts).map((x, i) => I.mul(x, tile.sizes[i] ?? 1));
+    }
     const offsets: number[][] = [[]];
     plan.space.forEach((_, i) => {
       const size = tile.sizes[i] ?? 1;
@@ -231,7 +269,7 @@ export function buildLoop(
       const terms: KExpr[] = [];
       const keys: string[] = [];
       plan.space.forEach((d, i) => {
-        const size = tile.sizes[i] ?? 1;
+        const size = sizes[i] ?? 1;
         if (size === 1 || I.exactDiv(d, size)) return;
         const x = point[i] ?? I.num(0);
         terms.push(less(b, x, d));
@@ -283,9 +321,57 @@ export function buildLoop(
     }
   }
   return {
-    ir: finishKernel(name, b, params.workgroup, I.ceilDiv(threads, params.workgroup), options),
+    ir: finishKernel(name, b, params.workgroup, workgroups, options),
     builder: b,
   };
+}
+
+/** Where the invocation's tile begins, in a workgroup that has a block; the product is computed here. */
+function inBlock(
+  b: Builder,
+  group: GroupSpec,
+  plan: LoopPlan,
+  tile: LoopParams['tile'] & { kind: 'dims' },
+  product: StagedProduct,
+  threads: { readonly row: number; readonly column: number },
+  counts: readonly IndexExpr[],
+): IndexExpr[] {
+  const lid = b.ref('lid', 'i32', 0);
+  const block = b.bindVar('block', I.product(counts), b.ref('wg', 'i32', 0), undefined, {
+    perWorkgroup: 1,
+  });
+  const columns = lit(threads.column, 'i32');
+  const y = b.bindVar('y', I.num(threads.row), b.int('idiv', lid, columns), (l) =>
+    Math.floor(l / threads.column),
+  );
+  const x = b.bindVar(
+    'x',
+    I.num(threads.column),
+    b.int('imod', lid, columns),
+    (l) => l % threads.column,
+  );
+  const own = { row: tile.sizes[tile.row] ?? 1, column: tile.sizes[tile.column] ?? 1 };
+  const first = { row: I.mul(y, own.row), column: I.mul(x, own.column) };
+  const corner = I.delinearise(block, counts).map((e, i) =>
+    i === tile.row
+      ? I.mul(e, own.row * threads.row)
+      : i === tile.column
+        ? I.mul(e, own.column * threads.column)
+        : e,
+  );
+  const vars = spaceVars(plan.space);
+  const shifted = (row: IndexExpr, column: IndexExpr): IndexExpr[] =>
+    corner.map((e, i) => I.add(e, i === tile.row ? row : i === tile.column ? column : 0));
+  multiply(b, group, product, {
+    threads,
+    tile: own,
+    first,
+    at: (row, column) => {
+      const place = shifted(row, column);
+      return new Map(vars.map((v, i) => [v.key, place[i] ?? I.num(0)]));
+    },
+  });
+  return shifted(first.row, first.column);
 }
 
 function less(b: Builder, a: IndexExpr, n: IndexExpr): KExpr {

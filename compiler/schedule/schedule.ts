@@ -8,6 +8,7 @@
  */
 import type { Verdict } from '../fusion/verdicts';
 import type { Value } from '../ir/compute';
+import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { buildOne, finalCode } from './build';
 import type { Builder, BuilderOptions } from './builder';
@@ -23,6 +24,7 @@ import { buildRow, type RowParams } from './row';
 import { placeRows, rowParams, rowsAcross, symbolicRow, walksTogether } from './rowParams';
 import { Screen } from './screen';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
+import { stagedProduct, stagingPays } from './staging';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
 import { linearTile } from './tiles';
@@ -164,6 +166,17 @@ export function scheduleGroup(
           ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
           : { kind: 'linear', size: linear() },
         unroll: options.device.unroll,
+        ...(tile && stagedProduct(group, plan)
+          ? {
+              staging: stagingPays(
+                tile.tile,
+                bound(program, plan.space[tile.row] ?? I.num(1)),
+                bound(program, plan.space[tile.column] ?? I.num(1)),
+                LOOP_WORKGROUP,
+                options.device,
+              ),
+            }
+          : {}),
       },
     };
     consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
