@@ -145,9 +145,10 @@ function attempt(
 /** Tensors that have no elements because of the sizes; some have none by what the file says. */
 function emptyTensors(lowered: Lowered, graph: Graph, always: ReadonlySet<TensorId>): number {
   const bind = (s: string): number | undefined => graph.dims.get(s);
+  // What is a number is empty always, or never.
+  const empty = (d: Dim): boolean => d.terms.length > 0 && I.evaluate(d, bind) <= 0;
   let n = 0;
-  for (const [id, t] of lowered.types)
-    if (!always.has(id) && t.shape.some((d) => I.evaluate(d, bind) <= 0)) n++;
+  for (const [id, t] of lowered.types) if (t.shape.some(empty) && !always.has(id)) n++;
   return n;
 }
 

@@ -225,6 +225,10 @@ export class Grouping {
     if (onlyOne(this.after[from], to) || onlyOne(this.before[to], from)) return false;
     const lo = this.place(from);
     const hi = this.place(to);
+    // Mostly that is seen at once: nothing stands between, or no neighbour of the one or the other does.
+    if (hi - lo < 2) return false;
+    const between = (g: number): boolean => this.place(g) > lo && this.place(g) < hi;
+    if (noneOfFew(this.before[to], between) || noneOfFew(this.after[from], between)) return false;
     const { met } = this;
     const down = (this.metStamp += 2);
     const up = down + 1;
@@ -634,6 +638,14 @@ const NONE: ReadonlySet<number> = new Set();
 /** Whether the set holds `x` and no more, or nothing at all. */
 function onlyOne(s: ReadonlySet<number> | undefined, x: number): boolean {
   return !s || s.size === 0 || (s.size === 1 && s.has(x));
+}
+
+/** Whether the set is small, and nothing in it is so. */
+function noneOfFew(s: ReadonlySet<number> | undefined, so: (x: number) => boolean): boolean {
+  if (!s) return true;
+  if (s.size > 8) return false;
+  for (const x of s) if (so(x)) return false;
+  return true;
 }
 
 /** The edges in one direction from a group and from those that are entered, one by one. */

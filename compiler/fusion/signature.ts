@@ -168,7 +168,7 @@ export class Signatures {
     for (const m of members) this.of(m);
     this.begin();
     this.met.length = 0;
-    const met: number[] = [];
+    const met: number[] | undefined = slices && slices.size > 0 ? [] : undefined;
     const { stamp, valueStamp, valuePlace, originStamp, originPlace } = this;
     this.length = 0;
     let values = 0;
@@ -178,33 +178,38 @@ export class Signatures {
       this.put(s.id);
       this.put(s.loads.length);
       this.put(s.origin.length);
-      for (const v of s.loads) {
+      // By number: walking lists by iterators would be most of the work.
+      const { loads, origin, literals } = s;
+      for (let k = 0; k < loads.length; k++) {
+        const v = loads[k] ?? 0;
         if (valueStamp[v] !== stamp) {
           valueStamp[v] = stamp;
           valuePlace[v] = values++;
-          met.push(v);
+          met?.push(v);
         }
         this.put(valuePlace[v] ?? 0);
       }
       if (valueStamp[s.value] !== stamp) {
         valueStamp[s.value] = stamp;
         valuePlace[s.value] = values++;
-        met.push(s.value);
+        met?.push(s.value);
       }
       this.put((valuePlace[s.value] ?? 0) * 2 + (stored[i] ? 1 : 0));
-      for (const o of s.origin) {
+      for (let k = 0; k < origin.length; k++) {
+        const o = origin[k] ?? 0;
         if (originStamp[o] !== stamp) {
           originStamp[o] = stamp;
           originPlace[o] = origins++;
         }
         this.put(originPlace[o] ?? 0);
       }
-      for (const x of s.literals) {
+      for (let k = 0; k < literals.length; k++) {
+        const x = literals[k] ?? 0;
         const place = this.met.indexOf(x);
         this.put(place < 0 ? this.met.push(x) - 1 : place);
       }
     }
-    if (slices && slices.size > 0) this.putSlices(met, values, slices);
+    if (slices && met) this.putSlices(met, values, slices);
     return textOf(this.units.subarray(0, this.length));
   }
 

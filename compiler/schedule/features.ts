@@ -87,6 +87,9 @@ export interface Tiling {
 /** Exchanges that combining a whole subgroup takes, about. */
 const COMBINING = 4;
 
+/** All but the registers, which are most of the counting: nobody asks for those of a kernel that can't be. */
+export type Counts = Omit<Features, 'registers' | 'pressure'>;
+
 export function countFeatures(
   group: GroupSpec,
   ir: KernelIr,
@@ -94,8 +97,34 @@ export function countFeatures(
   f16: boolean,
   /** What a load costs, in adds. */
   loadWork: number,
-  { tile, padding = 1 }: Tiling = {},
+  tiling: Tiling = {},
 ): Features {
+  const counts = countWork(group, ir, b, f16, loadWork, tiling);
+  return { ...counts, ...countRegisters(group, ir, counts, tiling) };
+}
+
+export function countRegisters(
+  { program }: GroupSpec,
+  ir: KernelIr,
+  { threads }: Counts,
+  { tile }: Tiling = {},
+): Pick<Features, 'registers' | 'pressure'> {
+  const at = (e: IndexExpr): number => bound(program, e);
+  const pressure = pressures(ir.body, threads, at, tile?.products).map((p) => tiled(p, tile));
+  return {
+    registers: pressure[0]?.registers ?? 0,
+    pressure: pressure.filter((p) => p.registers > FEW_REGISTERS),
+  };
+}
+
+export function countWork(
+  group: GroupSpec,
+  ir: KernelIr,
+  b: Builder,
+  f16: boolean,
+  loadWork: number,
+  { tile, padding = 1 }: Tiling = {},
+): Counts {
   const { program } = group;
   const reuse = tile?.reuse ?? 1;
   // Results that share a turn of a loop.
@@ -270,7 +299,6 @@ export function countFeatures(
     const factor = n / padding / (Math.ceil(elements / invocations) * invocations);
     if (factor > REPEAT_LIMIT) repeated.push({ value, factor: n / padding / elements });
   }
-  const pressure = pressures(ir.body, threads, at, tile?.products).map((p) => tiled(p, tile));
   return {
     flops: c.flops,
     work: c.work,
@@ -284,8 +312,6 @@ export function countFeatures(
     bytesOf,
     buffers: ir.buffers.length,
     sharedBytes: ir.shared.reduce((s, a) => s + 4 * a.length, 0),
-    registers: pressure[0]?.registers ?? 0,
-    pressure: pressure.filter((p) => p.registers > FEW_REGISTERS),
     size: c.size,
     repeated,
     wastedBytes,

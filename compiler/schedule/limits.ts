@@ -6,7 +6,7 @@ import type { AdapterLimits, DeviceProfile } from '../result';
 import { planChunks } from './chunks';
 import { isContraction } from './contraction';
 import { bufferBytes } from './exec';
-import type { Features } from './features';
+import type { Counts } from './features';
 import { bound, boundElements, type GroupSpec } from './group';
 import type { KernelIr } from './kernelIr';
 
@@ -15,7 +15,7 @@ export function mostInvocations(limits: AdapterLimits): number {
   return Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX);
 }
 
-export function limitVerdicts(f: Features, d: DeviceProfile, nodes: readonly string[]): Verdict[] {
+export function limitVerdicts(f: Counts, d: DeviceProfile, nodes: readonly string[]): Verdict[] {
   const out: Verdict[] = [];
   const l = d.limits;
   if (f.buffers > l.maxStorageBuffersPerShaderStage) {
@@ -119,7 +119,7 @@ export function chunkedDispatches(
   };
 }
 
-export function repeatVerdicts(group: GroupSpec, f: Features, nodes: readonly string[]): Verdict[] {
+export function repeatVerdicts(group: GroupSpec, f: Counts, nodes: readonly string[]): Verdict[] {
   const worst = [...f.repeated].sort((a, b) => b.factor - a.factor)[0];
   if (!worst) return [];
   const c = group.members.find((m) => m.value === worst.value);

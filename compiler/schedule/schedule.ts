@@ -13,7 +13,7 @@ import type { DeviceProfile } from '../result';
 import { buildOne, finalCode } from './build';
 import type { Builder, BuilderOptions } from './builder';
 import { blocking } from './contraction';
-import { countFeatures, type Features, type Tiling } from './features';
+import { countFeatures, countRegisters, countWork, type Features, type Tiling } from './features';
 import { bound, boundElements, type GroupSpec } from './group';
 import { joinFeatures } from './horizontal';
 import type { KernelIr } from './kernelIr';
@@ -100,7 +100,8 @@ export function scheduleGroup(
   if (screen && screen.buffers > options.device.limits.maxStorageBuffersPerShaderStage)
     return { ok: false, verdicts: [] };
   const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
-  const candidates: Scheduled[] = [];
+  let first: Scheduled | undefined;
+  let best: Scheduled | undefined;
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
   const builder: BuilderOptions = { f16: options.f16, draft: true };
@@ -117,24 +118,27 @@ export function scheduleGroup(
       options.device,
       nodes,
     );
-    const features = {
-      ...countFeatures(group, ir, b, options.f16, options.device.loadWork, tiling),
+    const counts = {
+      ...countWork(group, ir, b, options.f16, options.device.loadWork, tiling),
       dispatches,
     };
     const bad = [
-      ...repeatVerdicts(group, features, nodes),
-      ...limitVerdicts(features, options.device, nodes),
+      ...repeatVerdicts(group, counts, nodes),
+      ...limitVerdicts(counts, options.device, nodes),
       ...unbound,
     ];
     if (bad.length > 0) {
       for (const v of bad) addVerdict(verdicts, v);
       return;
     }
-    candidates.push({
-      schedule,
-      features,
-      cost: Math.round(kernelTimeUs(features, options.device).us * 1e6),
-    });
+    const price = (f: Features): number => Math.round(kernelTimeUs(f, options.device).us * 1e6);
+    const wins = (cost: number): boolean => !best || pays(schedule, cost, best.cost);
+    // Registers can only add to its price.
+    if (!wins(price({ ...counts, registers: 0, pressure: [] }))) return;
+    const features = { ...counts, ...countRegisters(group, ir, counts, tiling) };
+    const candidate = { schedule, features, cost: price(features) };
+    first ??= candidate;
+    if (wins(candidate.cost)) best = candidate;
   };
 
   const plan = screen?.repeatsInLoop(LOOP_WORKGROUP) ? undefined : planLoop(group);
@@ -182,22 +186,16 @@ export function scheduleGroup(
     consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
   }
   // Operands that lie across the results, where memory moves in sectors.
-  const direct = candidates[0];
+  const direct = first;
   if (plan && direct && reductions.length === 0 && direct.features.wastedBytes > 0) {
     const crossing = planTranspose(group, plan);
     const params = transposeParams(mostInvocations(options.device.limits));
     if (crossing) {
       const built = buildTranspose('k', group, crossing, params, builder);
       consider({ kind: 'transpose', plan: crossing, params }, built.ir, built.builder);
-      const [, tiled] = candidates;
-      // One that only its launch takes time is better left as it can share a grid.
-      if (tiled && tiled.cost > direct.cost * WORTH_CROSSING) candidates.pop();
     }
   }
-  if (
-    reductions.length > 0 &&
-    !(candidates[0]?.schedule.kind === 'loop' && candidates[0].schedule.contraction)
-  ) {
+  if (reductions.length > 0 && !(first?.schedule.kind === 'loop' && first.schedule.contraction)) {
     const placement = placeRows(group);
     if (placement) {
       const params = rowParams(group, placement, options);
@@ -229,8 +227,6 @@ export function scheduleGroup(
       }
     }
   }
-  let best: Scheduled | undefined;
-  for (const c of candidates) if (!best || c.cost < best.cost * alike(c)) best = c;
   if (best) {
     const inTwo = whole ? undefined : splitSchedule(group, options, best.features);
     return { ok: true, value: inTwo && inTwo.cost < best.cost ? inTwo : best };
@@ -254,8 +250,12 @@ const WORTH_CROSSING = 0.9;
 /** One walk along a row may cost this much more: that memory moves again with each walk isn't in the price. */
 const FEWER_WALKS = 1.05;
 
-function alike({ schedule }: Scheduled): number {
-  return schedule.kind === 'row' && schedule.params.online ? FEWER_WALKS : 1;
+/** Whether a schedule is taken in the place of one that takes `before`. */
+function pays(schedule: Schedule, cost: number, before: number): boolean {
+  // One that only its launch takes time is better left as it can share a grid.
+  if (schedule.kind === 'transpose') return cost <= before * WORTH_CROSSING;
+  const online = schedule.kind === 'row' && schedule.params.online;
+  return cost < before * (online ? FEWER_WALKS : 1);
 }
 
 /**
