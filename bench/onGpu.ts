@@ -67,7 +67,7 @@ async function profileOne(
     {
       fused: planForRun(compilation, 'fused'),
       unfused: planForRun(compilation, 'unfused'),
-      program: compilation.program,
+      program: compilation.reference,
       options,
     },
     () => undefined,

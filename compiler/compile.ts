@@ -27,6 +27,7 @@ import {
 import { makePlans } from './fusion/plans';
 import { planAt } from './fusion/replay';
 import { codeWith, kernelSpace } from './fusion/space';
+import type { Search } from './fusion/search';
 import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
@@ -43,6 +44,7 @@ import type {
   CompileResult,
   ExecPlan,
   IndexClass,
+  KernelView,
   NodeView,
   PlanPart,
   PlanView,
@@ -51,7 +53,7 @@ import type {
 } from './result';
 import { dtypeBytes, storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
-import { makeExecPlan } from './schedule/exec';
+import { makeExecPlan, withPreparing } from './schedule/exec';
 import { buildKernel } from './schedule/build';
 
 export function compile(source: CompileSource, options: CompileOptions = {}): Compilation {
@@ -88,21 +90,35 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const overrides = timed('weigh', () =>
     weighOverrides(graph, lowered, plans, options.tuning, recall),
   );
-  const decisions = timed('decide', () => decide(graph, lowered, plans.search, plans.fused));
+  const decisions = timed('decide', () => decide(graph, lowered, plans, plans.fused));
   if (recall) options.memory?.keep(recall);
 
   const code = new CodeCache(f16);
+  const { loading } = plans;
   const tensorOf = tensorsByValue(graph, lowered);
+  for (const [now, old] of loading?.prepared.scaled ?? [])
+    tensorOf.set(now, tensorOf.get(old) ?? old);
   const names = opNames(graph);
   const planned = plans.search.program;
-  const { slices } = plans.search.memo;
-  const ctx: ViewContext = {
-    ...{ names, program: planned, slices, device, f16, code, tensorOf },
+  const contextOfSearch = ({ program: p, memo }: Search): ViewContext => ({
+    ...{ names, program: p, slices: memo.slices, device, f16, code, tensorOf },
     alike: new Map(),
-  };
+  });
+  const ctx = contextOfSearch(plans.search);
   const { before, after } = timed('describe', () => ({
-    before: planView(ctx, plans.unfused, undefined),
-    after: planView(ctx, plans.fused, plans.unfused),
+    before: planView(contextOfSearch(plans.alone), plans.unfused, undefined),
+    after: {
+      ...planView(ctx, plans.fused, plans.unfused),
+      ...(loading
+        ? {
+            prepared: planView(
+              contextOfSearch(loading.search),
+              loading.plan,
+              undefined,
+            ).kernels.map((k): KernelView => ({ ...k, atLoad: true })),
+          }
+        : {}),
+    },
   }));
   const expectations = checkExpectations(graph, after, decisions);
   diagnostics.push(...expectations.diagnostics);
@@ -157,19 +173,27 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     result,
     graph: settled.graph,
     program,
+    reference: loading?.prepared.reference ?? program,
     steps: () => stepsOf(plans),
-    planAt: (step) => planAt(step, graph, lowered, plans, decisions, ctx),
+    planAt(step) {
+      const at = planAt(step, graph, lowered, plans, decisions, ctx);
+      const { prepared } = after;
+      return prepared ? { ...at, plan: { ...at.plan, prepared } } : at;
+    },
     kernelCode(kernel) {
       return this.kernelIr(kernel)?.map((ir) => emitWgsl(ir));
     },
     kernelIr(kernel) {
-      const k = find(plans.fused, kernel) ?? find(plans.unfused, kernel);
+      const k =
+        find(plans.fused, kernel) ??
+        find(plans.unfused, kernel) ??
+        (loading && find(loading.plan, kernel));
       return k && code.code(k);
     },
     nearTies: () => nearTies(graph, plans.search, plans.fused, plans.steps),
     space(kernel) {
       const k = find(plans.fused, kernel);
-      return k && kernelSpace(program, k, scheduling);
+      return k && kernelSpace(planned, k, scheduling);
     },
     part(kernels): PlanPart {
       const parts = kernels.map(({ id, settings }) => {
@@ -186,14 +210,17 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     execPlan(which, dims): ExecPlan {
       const bound = new Map(program.dims);
       for (const [name, n] of Object.entries(dims ?? {})) bound.set(name, n);
-      const plan = which === 'fused' ? plans.fused : plans.unfused;
-      return makeExecPlan(
-        planned,
-        code.planned(plan.kernels, (k) => labelOf(names, kernelNodes(planned, k))),
-        { slices, verified: program },
-        bound,
-        device.limits,
-      );
+      const execOf = (plan: Plan, { program: p, memo }: Search): ExecPlan =>
+        makeExecPlan(
+          p,
+          code.planned(plan.kernels, (k) => labelOf(names, kernelNodes(p, k))),
+          { slices: memo.slices, verified: this.reference },
+          bound,
+          device.limits,
+        );
+      if (which === 'unfused') return execOf(plans.unfused, plans.alone);
+      const run = execOf(plans.fused, plans.search);
+      return loading ? withPreparing(run, execOf(loading.plan, loading.search)) : run;
     },
   };
 }
@@ -317,6 +344,9 @@ function nodeViews(
 ): NodeView[] {
   const kernelOf = new Map<NodeId, string>();
   for (const k of after.kernels)
+    for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
+  // What no run computes.
+  for (const k of after.prepared ?? [])
     for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
   const flops = new Map<NodeId, number>();
   for (const k of unfused.kernels) {

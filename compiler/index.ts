@@ -48,6 +48,8 @@ export interface Compilation {
   readonly result: CompileResult;
   readonly graph: Graph;
   readonly program: Program;
+  /** What results are compared with: the program, and beside it what is computed at load. */
+  readonly reference: Program;
   /** How the plan came about, and what each step was weighed against. The search is run again for it. */
   steps(): readonly FusionStep[];
   /** The plan behind the first `step` steps (none: the plan without fusion), for a replay. */

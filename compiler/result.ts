@@ -76,6 +76,8 @@ export interface KernelView {
   readonly template: string;
   /** The body of a branch or a loop that it is in; it may run many times, or never. */
   readonly region?: string;
+  /** It runs once, when weights are loaded: see {@link PlanView.prepared}. */
+  readonly atLoad?: true;
   /** L0 nodes, in order. A node duplicated into several kernels is in each. */
   readonly nodes: readonly NodeId[];
   readonly inputs: readonly TensorId[];
@@ -121,6 +123,11 @@ export interface KernelCounts {
 
 export interface PlanView {
   readonly kernels: readonly KernelView[];
+  /**
+   * Kernels that run once, when weights are loaded: what depends on weights alone. No sum of the plan
+   * has them. Absent where there are none, and in the plan without fusion.
+   */
+  readonly prepared?: readonly KernelView[];
   readonly bytesRead: number;
   readonly bytesWritten: number;
   readonly flops: number;
@@ -315,7 +322,8 @@ export interface BufferSpec {
   readonly elements: number;
   /** Rounded up to 4; at least 4. */
   readonly bytes: number;
-  readonly role: 'input' | 'param' | 'const' | 'intermediate' | 'output' | 'scratch';
+  /** `prepared`: stored once, by the dispatches of {@link ExecPlan.prepare}. */
+  readonly role: 'input' | 'param' | 'const' | 'prepared' | 'intermediate' | 'output' | 'scratch';
   /**
    * Buffers with the same place share memory, as large as the largest of them: no two are live at
    * once. Only intermediates have one.
@@ -429,6 +437,8 @@ export interface ExecPlan {
   /** Where there are branches or loops; absent: the dispatches run once, in order. */
   readonly steps?: readonly ExecStep[];
   readonly buffers: readonly BufferSpec[];
+  /** What runs once, when weights are loaded, before all else. */
+  readonly prepare?: readonly DispatchSpec[];
   readonly dispatches: readonly DispatchSpec[];
   /** Graph outputs: the buffer that holds each. */
   readonly outputs: readonly {

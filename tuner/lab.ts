@@ -125,7 +125,7 @@ export class CompilerLab {
   }
 
   private job(unfused: PlanForRun, fused: PlanForRun): Omit<ProfileJob, 'options'> {
-    return { unfused, fused, program: this.base.program };
+    return { unfused, fused, program: this.base.reference };
   }
 }
 

@@ -83,6 +83,7 @@ export function explainJson(result: CompileResult): Record<string, unknown> {
     },
     after: planJson(result.after),
     kernels: result.after.kernels.map((k) => kernelJson(k)),
+    ...(result.after.prepared ? { prepared: result.after.prepared.map((k) => kernelJson(k)) } : {}),
     decisions: result.decisions.map((d) => ({
       from: d.from,
       to: d.to,

@@ -106,7 +106,8 @@ function codeOf(
   registers: number;
   code: readonly string[];
 }[] {
-  return c.result[plan].kernels.map((k) => ({
+  const { kernels, prepared = [] } = c.result[plan];
+  return [...kernels, ...prepared].map((k) => ({
     id: k.id,
     hash: k.hash,
     label: k.label,

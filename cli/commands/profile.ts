@@ -114,7 +114,7 @@ function profileJob(c: Compilation, options: ProfileOptions): ProfileJob {
   return {
     fused: planForRun(c, 'fused'),
     unfused: planForRun(c, 'unfused'),
-    program: c.program,
+    program: c.reference,
     options,
   };
 }

@@ -3,6 +3,7 @@
  */
 import {
   type CompileResult,
+  type KernelView,
   type Decision,
   type FusionStep,
   opsOneByOne,
@@ -27,6 +28,7 @@ export function explainText(
   const blocks = [
     summary(r, paint),
     kernels(r, paint),
+    prepared(r, paint),
     regions(r, paint),
     [...stepsText(r, options.steps, paint)],
     decisions(r, options),
@@ -123,7 +125,41 @@ function ratio(before: number, after: number, word: string): string {
 
 function kernels(r: CompileResult, paint: Paint): string[] {
   if (r.after.kernels.length === 0) return [];
-  const rows = r.after.kernels.map((k) => [
+  const rows = kernelRows(r.after.kernels);
+  const lines = table([KERNEL_HEAD, ...rows], KERNEL_COLUMNS);
+  const out = [paint('bold', 'Kernels'), paint('dim', lines[0] ?? ''), ...lines.slice(1)];
+  for (const k of r.after.kernels) if (k.tuned) out.push(`  ${k.id}: ${tunedText(k.tuned)}`);
+  const nodes = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
+  const op = (id: string): string => plain(nodes.get(id) ?? id);
+  for (const { change, ...measured } of r.tunedPlans)
+    out.push(
+      `  tuned plan: ${op(change.from)} and ${op(change.to)} in ${change.kind === 'cut' ? 'two kernels' : 'one kernel'} (${gainText(measured)})`,
+    );
+  for (const k of r.after.kernels)
+    for (const note of k.notes) out.push(`  ${k.id}: ${note.code}: ${plain(note.message)}`);
+  return out;
+}
+
+/** What runs once; no figure above counts it. */
+function prepared(r: CompileResult, paint: Paint): string[] {
+  if (!r.after.prepared) return [];
+  const lines = table([KERNEL_HEAD, ...kernelRows(r.after.prepared)], KERNEL_COLUMNS);
+  return [
+    paint('bold', 'Once, when weights are loaded (of weights alone; not in the figures above)'),
+    paint('dim', lines[0] ?? ''),
+    ...lines.slice(1),
+  ];
+}
+
+const KERNEL_HEAD = [
+  ...['  id', 'pattern', 'ops', 'read', 'written', 'flops', 'est. time', 'bound by', ''],
+];
+const KERNEL_COLUMNS = [
+  ...(['left', 'left', 'left', 'right', 'right', 'right', 'right', 'left', 'left'] as const),
+];
+
+function kernelRows(list: readonly KernelView[]): string[][] {
+  return list.map((k) => [
     `  ${k.id}`,
     k.pattern,
     shorten(plain(k.label), 60),
@@ -136,22 +172,6 @@ function kernels(r: CompileResult, paint: Paint): string[] {
       ? `saves ${bytesText(k.savedBytes)}, ${countText(k.savedLaunches, 'launch', 'launches')}`
       : '',
   ]);
-  const head = ['  id', 'pattern', 'ops', 'read', 'written', 'flops', 'est. time', 'bound by', ''];
-  const lines = table(
-    [head, ...rows],
-    ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'left', 'left'],
-  );
-  const out = [paint('bold', 'Kernels'), paint('dim', lines[0] ?? ''), ...lines.slice(1)];
-  for (const k of r.after.kernels) if (k.tuned) out.push(`  ${k.id}: ${tunedText(k.tuned)}`);
-  const nodes = new Map(r.graph.nodes.map((n) => [n.id, n.op]));
-  const op = (id: string): string => plain(nodes.get(id) ?? id);
-  for (const { change, ...measured } of r.tunedPlans)
-    out.push(
-      `  tuned plan: ${op(change.from)} and ${op(change.to)} in ${change.kind === 'cut' ? 'two kernels' : 'one kernel'} (${gainText(measured)})`,
-    );
-  for (const k of r.after.kernels)
-    for (const note of k.notes) out.push(`  ${k.id}: ${note.code}: ${plain(note.message)}`);
-  return out;
 }
 
 /** Branches and loops, each body with its kernels: their times and bytes count one run. */

@@ -22,10 +22,23 @@ export function profileText(c: CompileResult, p: ProfileResult, paint: Paint): s
       ...p.notes.map((n) => `  note     ${plain(n)}`),
     ],
     plan('Fused', p.fused, c.after.kernels, paint),
+    ...preparedText(c.after.prepared, paint),
     plan('Unfused', p.unfused, c.before.kernels, paint),
     verification(p, paint),
   ];
   return blocks.map((b) => b.join('\n')).join('\n\n');
+}
+
+/** Run once before all else, verified, and in no time above. */
+function preparedText(prepared: readonly KernelView[] | undefined, paint: Paint): string[][] {
+  if (!prepared) return [];
+  const rows = prepared.map((k) => [`  ${k.id}`, shorten(plain(k.label), 50)]);
+  return [
+    [
+      paint('bold', 'Once, when weights are loaded (verified; in no time)'),
+      ...table(rows, ['left', 'left']),
+    ],
+  ];
 }
 
 function clockText(p: ProfileResult): string {

@@ -9,6 +9,7 @@ import type { Decision } from '../result';
 import { boundElements, visitLoads } from '../schedule/group';
 import type { Lowered } from '../ops/lower';
 import type { Plan, PlanKernel } from './plan';
+import type { Loading, Plans } from './plans';
 import type { Search } from './search';
 import { usText, type Verdict } from './verdicts';
 
@@ -16,11 +17,11 @@ import { usText, type Verdict } from './verdicts';
 export function decide(
   graph: Graph,
   lowered: Lowered,
-  search: Search,
+  { search, loading }: Pick<Plans, 'search' | 'loading'>,
   plan: Plan,
   asked: 'which' | 'why' = 'why',
 ): Decision[] {
-  const judge = new EdgeJudge(graph, lowered, search, plan, asked);
+  const judge = new EdgeJudge(graph, lowered, search, loading, plan, asked);
   const out: Decision[] = [];
   for (const n of graph.nodes) {
     n.operands.forEach((t, i) => {
@@ -85,6 +86,7 @@ class EdgeJudge {
     graph: Graph,
     private readonly lowered: Lowered,
     private readonly search: Search,
+    private readonly loading: Loading | undefined,
     private readonly plan: Plan,
     private readonly asked: 'which' | 'why',
   ) {
@@ -112,6 +114,7 @@ class EdgeJudge {
     const value = base.get(tensor);
     const writer = value === undefined ? undefined : this.computeOf.get(value);
     if (writer === undefined) return VIEW;
+    if (this.loading?.prepared.idle.has(writer) === true) return this.atLoad(this.loading, writer);
     const readers = (this.byNode.get(to) ?? []).filter((i) =>
       this.search.grouping.reads[i]?.includes(writer),
     );
@@ -126,7 +129,8 @@ class EdgeJudge {
     for (const k of kernelsOf[writer] ?? []) {
       if (!readers.every((r) => this.holds(k, writer, r))) continue;
       const stored = readers.some((r) => this.search.grouping.assembled(r));
-      const summary = stored ? `stored in its place by ${k.id}` : `fused in ${k.id}`;
+      const where = stored ? `stored in its place by ${k.id}` : `fused in ${k.id}`;
+      const summary = `${where}${this.folded(readers)}`;
       return { fused: true, kernel: k.id, edgeClass, verdicts: NO_VERDICTS, summary };
     }
     const a = kernelsOf[writer]?.[0];
@@ -145,6 +149,27 @@ class EdgeJudge {
     const [first] = verdicts;
     const summary = first ? `${first.code}: ${first.message}` : 'not fused';
     return { fused: false, edgeClass, verdicts, summary };
+  }
+
+  /** Of weights alone. */
+  private atLoad({ plan, search }: Loading, writer: number): Outcome {
+    const value = this.lowered.program.computes[writer]?.value;
+    const position = value === undefined ? undefined : search.positions.get(value);
+    const [k] = position === undefined ? [] : (plan.kernelsOf[position] ?? []);
+    return {
+      fused: true,
+      edgeClass: 'weights',
+      verdicts: [],
+      summary: `of weights alone: computed once, at load${k ? `, by ${k.id}` : ''}`,
+    };
+  }
+
+  /** Where the readers' factors are. */
+  private folded(readers: readonly number[]): string {
+    const nodes = readers.flatMap((r) => this.loading?.prepared.foldedInto.get(r) ?? []);
+    if (nodes.length === 0) return '';
+    const names = this.search.policy.names(nodes);
+    return `; its factor is folded into the weights of ${names}, computed once at load`;
   }
 
   /** What goes into a branch or a loop, or comes out of it, is handed over in memory. */

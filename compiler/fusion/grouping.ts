@@ -86,11 +86,15 @@ export class Grouping {
     keep: ReadonlySet<ValueId>,
     /** How many of the computes are in groups: those behind are copies, which come in when needed. */
     own = program.computes.length,
+    /** Computes that no kernel has, since what they define is computed elsewhere: at load. */
+    idle: ReadonlySet<number> = new Set(),
   ) {
     const { computes } = program;
     this.kept = computes.map((c) => keep.has(c.value));
     const index = new Map<ValueId, number>();
-    computes.forEach((c, i) => index.set(c.value, i));
+    computes.forEach((c, i) => {
+      if (!idle.has(i)) index.set(c.value, i);
+    });
     const reads: number[][] = [];
     const readers: number[][] = computes.map(() => []);
     const inputs: ValueId[][] = [];
@@ -105,7 +109,7 @@ export class Grouping {
       });
       reads.push(from);
       inputs.push(outside);
-      if (i < own) for (const p of from) readers[p]?.push(i);
+      if (i < own && !idle.has(i)) for (const p of from) readers[p]?.push(i);
     });
     this.reads = reads;
     this.readers = readers;
@@ -124,13 +128,15 @@ export class Grouping {
     this.mark = new Int32Array(computes.length);
     this.homes = computes.map((_, i) => {
       if (i >= own) return [];
+      // The first groups are numbered as the computes are.
       const id = this.next++;
       this.met.push(0);
+      if (idle.has(i)) return [];
       this.groups.set(id, { id, members: [i], rank: this.rank[i] ?? 0 });
       return [id];
     });
-    // The first groups are numbered as the computes are.
     for (let i = 0; i < own; i++) {
+      if (idle.has(i)) continue;
       this.after[i] = new Set([...(readers[i] ?? []), ...(this.awaited?.[i] ?? [])]);
       this.before[i] = new Set([...(reads[i] ?? []), ...(this.waits?.[i] ?? [])]);
       this.order[i] = i;

@@ -14,11 +14,22 @@ import { Recall } from './memory';
 import { type Plan, snapshot } from './plan';
 import { planProgram } from './joined';
 import { Policy } from './policy';
+import { type Prepared, prepareWeights } from './prepare';
 import type { Verdict } from './verdicts';
 import { type LogEntry, Search, type SearchObserver } from './search';
 
+/** The plan of what is computed once, when weights are loaded. */
+export interface Loading {
+  readonly prepared: Prepared;
+  readonly search: Search;
+  readonly plan: Plan;
+}
+
 export interface Plans {
   readonly search: Search;
+  /** The search that the plan without fusion is of: the same, where nothing is computed at load. */
+  readonly alone: Search;
+  readonly loading?: Loading;
   readonly unfused: Plan;
   readonly fused: Plan;
   /** How the fused plan came about. */
@@ -104,12 +115,30 @@ function onePlan(
 ): Made {
   const { program } = lowered;
   const faults: Diagnostic[] = [];
-  const { program: planned, joined, own } = planProgram(program);
-  const policy = new Policy(graph, planned, lowered.base, lowered.unsupported, changes);
-  const grouping = new Grouping(planned, policy.keep, own);
-  const search = new Search(planned, grouping, policy, options, recall, joined, own);
-  search.mergeWithinOps();
-  const unfused = snapshot(search, 'b');
+  const policyOf = (p: Program): Policy =>
+    new Policy(graph, p, lowered.base, lowered.unsupported, changes);
+  const loading = planLoading(graph, program, policyOf(program), options, recall);
+  const searchOf = (p: Program, idle?: ReadonlySet<number>): Search => {
+    const { program: planned, joined, own } = planProgram(p);
+    const policy = policyOf(planned);
+    const grouping = new Grouping(planned, policy.keep, own, idle);
+    const search = new Search(
+      planned,
+      grouping,
+      policy,
+      options,
+      recall,
+      joined.filter((j) => idle?.has(j.compute) !== true),
+      own,
+    );
+    search.mergeWithinOps();
+    return search;
+  };
+  const alone = searchOf(program);
+  const unfused = snapshot(alone, 'b');
+  // Without fusion each op is computed in each run, as the file says it.
+  const search = loading ? searchOf(loading.prepared.run, loading.prepared.idle) : alone;
+  const { policy } = search;
   const start = search.log.length;
   search.observer = replay?.observer?.(search);
   search.stopAt = start + (replay?.steps ?? Infinity);
@@ -144,7 +173,31 @@ function onePlan(
     ...{ faults, tuning: tuning.kernels },
     bundles: bundleSmall(search, asked),
   });
-  return { search, unfused, fused, steps: search.log.slice(start), diagnostics: faults };
+  return {
+    ...{ search, alone, unfused, fused, steps: search.log.slice(start), diagnostics: faults },
+    ...(loading ? { loading } : {}),
+  };
+}
+
+/** What is computed once, at load, and its plan; undefined where there is nothing, or nothing runs it. */
+function planLoading(
+  graph: Graph,
+  program: Program,
+  { keep, mentioned }: Policy,
+  options: ScheduleOptions,
+  recall: Recall,
+): Loading | undefined {
+  const prepared = prepareWeights(program, mentioned, keep, options.f16);
+  if (!prepared) return undefined;
+  const { program: planned, joined, own } = planProgram(prepared.preparing);
+  const policy = new Policy({ ...graph, directives: [] }, planned, new Map());
+  const grouping = new Grouping(planned, policy.keep, own);
+  const search = new Search(planned, grouping, policy, options, recall, joined, own);
+  search.mergeWithinOps();
+  search.fuse();
+  const asked = { faults: [], tuning: [], bundles: bundleSmall(search) };
+  const plan = snapshot(search, 'p', asked);
+  return plan.impossible.length > 0 ? undefined : { prepared, search, plan };
 }
 
 function computesOf(program: Program, nodes: readonly NodeId[]): number[] {

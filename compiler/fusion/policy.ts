@@ -28,6 +28,8 @@ export class Policy {
   readonly preferred: (readonly NodeId[])[] = [];
   /** Schedule parameters set for the kernel that an op is in. */
   readonly schedules = new Map<NodeId, Directive & { kind: 'schedule' }>();
+  /** Nodes that directives name: what is asked of them is asked of a run. */
+  readonly mentioned = new Set<NodeId>();
   private readonly cuts: Cut[] = [];
   /** Whether there are bodies that kernels could reach across. */
   private readonly bodies: boolean;
@@ -56,6 +58,10 @@ export class Policy {
     if (graph.directives.length + measured.length === 0) return;
     for (const n of graph.nodes) for (const r of n.results) this.producer.set(r, n.id);
     for (const d of graph.directives) {
+      for (const t of tensorsNamed(d)) {
+        const n = this.producer.get(t);
+        if (n !== undefined) this.mentioned.add(n);
+      }
       switch (d.kind) {
         case 'materialize': {
           const v = base.get(d.value);
@@ -251,4 +257,19 @@ function slower(from: NodeId, to: NodeId, { medianUs, defaultUs, adapter }: Plan
     counterfactual: 'would be made one kernel without the tuning record, or by a fuse line',
     confidence: 'measured',
   };
+}
+
+function tensorsNamed(d: Directive): readonly TensorId[] {
+  switch (d.kind) {
+    case 'materialize':
+    case 'recompute':
+    case 'schedule':
+      return [d.value];
+    case 'nofuse':
+      return [d.from, d.to];
+    case 'fuse':
+      return d.values;
+    case 'expect':
+      return [];
+  }
 }

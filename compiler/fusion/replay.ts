@@ -29,7 +29,7 @@ export function planAt(
     slices: search.memo.slices,
     code: new CodeCache(ctx.f16),
   };
-  const now = decide(graph, lowered, search, fused, 'which');
+  const now = decide(graph, lowered, made, fused, 'which');
   return {
     step: steps.length,
     plan: planView(mine, fused, unfused),

@@ -224,6 +224,26 @@ function inChunks(
   });
 }
 
+/** The plan with another one before it, which makes what it reads as parameters, once. */
+export function withPreparing(run: ExecPlan, preparing: ExecPlan): ExecPlan {
+  const given = (b: BufferSpec): boolean => b.role === 'param' || b.role === 'const';
+  const made = preparing.buffers
+    .filter((b) => !given(b))
+    .map(({ place: _, ...b }): BufferSpec => ({
+      ...b,
+      role: b.role === 'scratch' ? 'scratch' : 'prepared',
+    }));
+  const ids = new Set(made.map((b) => b.id));
+  const own = run.buffers.filter((b) => !ids.has(b.id));
+  const known = new Set(own.map((b) => b.id));
+  const weights = preparing.buffers.filter((b) => given(b) && !known.has(b.id));
+  return {
+    ...run,
+    buffers: [...own, ...weights, ...made],
+    prepare: preparing.dispatches,
+  };
+}
+
 /** Intermediates whose lifetimes don't overlap get one place; see `memoryPlan.ts`. */
 function placed(
   buffers: readonly BufferSpec[],

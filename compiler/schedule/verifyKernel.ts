@@ -285,6 +285,8 @@ export function verifyExecPlan(plan: ExecPlan): string[] {
     }
   };
   problems.push(...windowProblems(plan));
+  // What is prepared is there, whole, whenever the rest runs.
+  plan.prepare?.forEach(dispatch);
   if (plan.steps) walk(plan.steps);
   else plan.dispatches.forEach(dispatch);
   for (const o of plan.outputs)
@@ -299,7 +301,7 @@ function windowProblems(plan: ExecPlan): string[] {
   const sizes = new Map(plan.buffers.map((b) => [b.id, b.bytes]));
   /** By kernel and buffer: what its chunks bind to store to. */
   const stores = new Map<string, { buffer: string; from: number; to: number }[]>();
-  for (const d of plan.dispatches) {
+  for (const d of [...(plan.prepare ?? []), ...plan.dispatches]) {
     if (!d.chunk) continue;
     const ends = new Map<string, number>();
     for (const { buffer, access, window, shares } of d.bindings) {

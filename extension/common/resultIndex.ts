@@ -33,9 +33,14 @@ export function indexOf(result: CompileResult): ResultIndex {
 function makeIndex({ graph, after, decisions }: CompileResult): ResultIndex {
   const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
   const tensors = new Map(graph.tensors.map((tensor) => [tensor.id, tensor]));
-  const kernels = new Map(after.kernels.map((kernel) => [kernel.id, kernel]));
+  const prepared = after.prepared ?? [];
+  const kernels = new Map([...after.kernels, ...prepared].map((kernel) => [kernel.id, kernel]));
   const byNode = new Map<string, KernelView[]>();
   for (const kernel of after.kernels) for (const node of kernel.nodes) append(byNode, node, kernel);
+  // What no run computes is computed at load.
+  const inRun = new Set(byNode.keys());
+  for (const kernel of prepared)
+    for (const node of kernel.nodes) if (!inRun.has(node)) append(byNode, node, kernel);
   const decisionsByNode = new Map<string, Decision[]>();
   for (const decision of decisions) {
     if (!nodes.has(decision.from)) continue;

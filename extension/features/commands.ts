@@ -104,7 +104,7 @@ export class Commands extends Owner {
 
   private async pickKernel(uri: vscode.Uri): Promise<string | undefined> {
     const { result } = await this.services.results.fresh(keyOf(uri));
-    const kernels = result?.after.kernels ?? [];
+    const kernels = [...(result?.after.kernels ?? []), ...(result?.after.prepared ?? [])];
     if (kernels.length === 0) {
       void notify('info', `${fileName(uri)} has no kernels.`);
       return undefined;

@@ -98,6 +98,7 @@ export function savingsText(kernel: KernelView): string | undefined {
 
 /** `fused into k2 (matmul + bias + relu)`, or `k2 alone`. */
 export function kernelText(kernel: KernelView): string {
+  if (kernel.atLoad) return `of weights alone: computed once, at load, by ${kernel.id}`;
   return kernel.nodes.length > 1
     ? `fused into ${kernel.id} (${shorten(kernel.label, 60)})`
     : `${kernel.id}, a kernel of its own`;

@@ -24,12 +24,26 @@ export function kernelTree(
   profile: ProfileResult | undefined,
 ): readonly TreeItem[] {
   const { nodes, kernelsOf } = indexOf(result);
-  const kernels = result.after.kernels.map((kernel) => {
+  const itemOf = (kernel: KernelView): TreeItem => {
     const children = kernel.nodes
       .flatMap((id) => nodes.get(id) ?? [])
       .map((node) => opItem(result, node, kernel.id));
     return kernelItem(result, kernel, profile, children);
-  });
+  };
+  const kernels = result.after.kernels.map(itemOf);
+  const { prepared } = result.after;
+  if (prepared)
+    kernels.push({
+      id: 'prepared',
+      label: 'Once, at load',
+      description: count(prepared.length, 'kernel'),
+      tooltip:
+        'What depends on weights alone: it is computed when they are loaded, not in each run',
+      icon: 'archive',
+      kind: 'group',
+      nodes: prepared.flatMap((k) => k.nodes),
+      children: prepared.map(itemOf),
+    });
   const outside = result.graph.nodes.filter(({ id }) => kernelsOf(id).length === 0);
   if (outside.length === 0) return kernels;
   return [

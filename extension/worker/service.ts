@@ -229,7 +229,7 @@ function jobOf(compilation: Compilation): Omit<ProfileJob, 'options'> {
   return {
     fused: plan('fused', result.after),
     unfused: plan('unfused', result.before),
-    program: { ...compilation.program, dims: new Map(Object.entries(result.dims)) },
+    program: { ...compilation.reference, dims: new Map(Object.entries(result.dims)) },
   };
 }
 

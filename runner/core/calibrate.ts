@@ -332,6 +332,7 @@ async function generatedTimes(
   fast: boolean,
 ): Promise<GeneratedTime[]> {
   const dispatches: DispatchSpec[] = [];
+  const prepare: DispatchSpec[] = [];
   const buffers: BufferSpec[] = [];
   const kernels: PlanForRun['kernels'][number][] = [];
   const known: { id: string; label: string; kernel: GeneratedTime['kernel'] }[] = [];
@@ -350,12 +351,13 @@ async function generatedTimes(
       const role = b.role === 'output' || b.role === 'intermediate' ? 'scratch' : b.role;
       buffers.push({ ...b, id: own(b.id), value: own(b.value ?? b.id), role });
     }
-    for (const d of exec.dispatches)
-      dispatches.push({
-        ...d,
-        kernel: own(d.kernel),
-        bindings: d.bindings.map((b) => ({ ...b, buffer: own(b.buffer) })),
-      });
+    const named = (d: DispatchSpec): DispatchSpec => ({
+      ...d,
+      kernel: own(d.kernel),
+      bindings: d.bindings.map((b) => ({ ...b, buffer: own(b.buffer) })),
+    });
+    prepare.push(...(exec.prepare ?? []).map(named));
+    dispatches.push(...exec.dispatches.map(named));
     for (const k of c.result.after.kernels) {
       if (!k.counts) continue;
       const { id, hash, label, flops, estimatedUs, counts, bytesRead, bytesWritten } = k;
@@ -370,7 +372,7 @@ async function generatedTimes(
       known.push({ id: own(id), label, kernel: { bytesRead, bytesWritten, flops, counts } });
     }
   }
-  await timer.plan({ exec: { buffers, dispatches, outputs: [] }, kernels }, 3);
+  await timer.plan({ exec: { buffers, prepare, dispatches, outputs: [] }, kernels }, 3);
   return known.map(({ id, label, kernel }) => ({
     label,
     kernel,

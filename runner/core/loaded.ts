@@ -6,7 +6,7 @@ import type { BufferSpec, DispatchSpec, ExecPlan } from '../../compiler/result';
 import { writtenBySteps } from './control';
 import { USAGE, type Device } from './device';
 import { fail, Faulted } from './faults';
-import { slotOf, writtenBuffers, type BufferPool } from './memory';
+import { everyDispatch, slotOf, writtenBuffers, type BufferPool } from './memory';
 import type { PipelineCache } from './pipelines';
 import type { StorageArray } from './storage';
 
@@ -18,6 +18,8 @@ export interface LoadedDispatch {
 
 export interface LoadedPlan {
   readonly plan: ExecPlan;
+  /** What is to run once, before all else. */
+  readonly preparing: readonly LoadedDispatch[];
   readonly dispatches: readonly LoadedDispatch[];
   buffer(id: string): GPUBuffer;
 }
@@ -81,16 +83,18 @@ export class JobMemory {
       return b;
     };
     const bind = (spec: DispatchSpec): LoadedDispatch => this.bind(spec, pipelines, buffer, sizes);
-    let dispatches: LoadedDispatch[];
+    const all = everyDispatch(plan);
+    let bound: LoadedDispatch[];
     try {
-      dispatches = await this.device.scoped(undefined, () => plan.dispatches.map(bind));
+      bound = await this.device.scoped(undefined, () => all.map(bind));
     } catch (e) {
       if (!(e instanceof Faulted) || e.fault.code !== 'VALIDATION') throw e;
       // One by one, to name the kernel.
-      for (const d of plan.dispatches) await this.device.scoped(d.kernel, () => bind(d));
+      for (const d of all) await this.device.scoped(d.kernel, () => bind(d));
       throw e;
     }
-    return { plan, dispatches, buffer };
+    const first = plan.prepare?.length ?? 0;
+    return { plan, preparing: bound.slice(0, first), dispatches: bound.slice(first), buffer };
   }
 
   /** A buffer for each place of the plan: what earlier plans of the job left, where large enough. */

@@ -52,10 +52,12 @@ export function checkSizes(device: Device, plan: ExecPlan): void {
     );
   for (const b of plan.buffers) {
     if (b.bytes <= limits.maxBufferSize) continue;
-    const kernel = plan.dispatches.find((d) => d.bindings.some((x) => x.buffer === b.id))?.kernel;
+    const kernel = everyDispatch(plan).find((d) =>
+      d.bindings.some((x) => x.buffer === b.id),
+    )?.kernel;
     tooLarge(b, `needs ${bytesText(b.bytes)}`, 'maxBufferSize', kernel);
   }
-  for (const d of plan.dispatches) {
+  for (const d of everyDispatch(plan)) {
     for (const { buffer, window } of d.bindings) {
       const b = byId.get(buffer);
       if (!b) fail('INTERNAL', `${d.kernel} binds ${buffer}, which isn’t in the plan`);
@@ -232,7 +234,7 @@ export function writtenShares(
   plan: ExecPlan,
 ): { readonly buffer: string; readonly share: Share; readonly kernel: string }[] {
   // Chunks of a kernel, and pieces of a buffer, store one share together.
-  return plan.dispatches.flatMap((d) =>
+  return everyDispatch(plan).flatMap((d) =>
     d.bindings.flatMap(({ buffer, shares }, i) =>
       (d.chunk?.index ?? 0) > 0 || d.bindings.findIndex((b) => b.buffer === buffer) < i
         ? []
@@ -265,15 +267,21 @@ export function slotOf(spec: BufferSpec, values: ReadonlySet<string>, plan: stri
     : `${value} ${spec.storage} ${spec.bytes}`;
 }
 
-/** By dispatch: the buffers that it is the first to write, and those that none after it writes. */
+/** What runs at load, then what runs each time. */
+export function everyDispatch(plan: ExecPlan): readonly DispatchSpec[] {
+  return plan.prepare ? [...plan.prepare, ...plan.dispatches] : plan.dispatches;
+}
+
+/** By dispatch (of {@link everyDispatch}): the buffers that it is the first to write, and those that none after it writes. */
 export function writesByDispatch(
   plan: ExecPlan,
 ): { readonly first: readonly BufferSpec[]; readonly last: readonly BufferSpec[] }[] {
   const byId = new Map(plan.buffers.map((b) => [b.id, b]));
-  const out = plan.dispatches.map(() => ({ first: [] as BufferSpec[], last: [] as BufferSpec[] }));
+  const dispatches = everyDispatch(plan);
+  const out = dispatches.map(() => ({ first: [] as BufferSpec[], last: [] as BufferSpec[] }));
   const started = new Set<string>();
   const lastAt = new Map<string, number>();
-  plan.dispatches.forEach((d, i) => {
+  dispatches.forEach((d, i) => {
     for (const { buffer, access } of d.bindings) {
       if (access !== 'read_write') continue;
       const spec = byId.get(buffer);
@@ -295,7 +303,7 @@ export function writtenBuffers(
 ): { readonly spec: BufferSpec; readonly kernel: string }[] {
   const byId = new Map(plan.buffers.map((b) => [b.id, b]));
   const last = new Map<string, DispatchSpec>();
-  for (const d of plan.dispatches)
+  for (const d of everyDispatch(plan))
     for (const b of d.bindings)
       if (b.access === 'read_write') {
         last.delete(b.buffer);

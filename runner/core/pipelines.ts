@@ -4,6 +4,7 @@
  */
 import type { DispatchSpec, ExecPlan } from '../../compiler/result';
 import { VISIBLE_TO_COMPUTE, type Device, type Watch } from './device';
+import { everyDispatch } from './memory';
 import { fail, Faulted, throwIfCancelled } from './faults';
 import type { CancelSignal } from './types';
 
@@ -24,7 +25,7 @@ export class PipelineCache {
   /** The pipelines of all dispatches, in order. */
   async compileAll(plans: readonly ExecPlan[], watch: Watch, signal: CancelSignal): Promise<void> {
     const missing = new Map<string, DispatchSpec>();
-    for (const d of plans.flatMap((p) => p.dispatches))
+    for (const d of plans.flatMap(everyDispatch))
       if (!this.cache.has(keyOf(d))) missing.set(keyOf(d), d);
     if (this.cache.size + missing.size > MAX_CACHED) this.cache.clear();
     const queue = [...missing];

@@ -283,11 +283,12 @@ export class Session {
   ): Promise<void> {
     const { device } = this;
     const { queue } = device.gpu;
-    const total = loaded.dispatches.length;
+    const all = [...loaded.preparing, ...loaded.dispatches];
+    const total = all.length;
     const writes = writesByDispatch(loaded.plan);
     const shares = results ? writtenShares(loaded.plan) : [];
     const dispatch = async (i: number): Promise<void> => {
-      const d = loaded.dispatches[i];
+      const d = all[i];
       if (!d) throw new Error(`there is no dispatch ${i}`);
       throwIfCancelled(signal);
       const { kernel } = d.spec;
@@ -323,8 +324,11 @@ export class Session {
       }
     };
     const { steps } = loaded.plan;
-    if (steps) await runSteps(steps, this.stepHost(loaded, dispatch, watch, signal));
-    else for (const i of loaded.dispatches.keys()) await dispatch(i);
+    const first = loaded.preparing.length;
+    for (let i = 0; i < first; i++) await dispatch(i);
+    const later = (i: number): Promise<void> => dispatch(first + i);
+    if (steps) await runSteps(steps, this.stepHost(loaded, later, watch, signal));
+    else for (const i of loaded.dispatches.keys()) await later(i);
     if (results) watch.progress({ stage, done: total, total });
     device.current = undefined;
   }

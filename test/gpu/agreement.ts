@@ -84,7 +84,7 @@ function jobOf(c: Compilation, source: string, dims: Dims): ProfileJob {
   return {
     fused: plan('fused'),
     unfused: plan('unfused'),
-    program: { ...c.program, dims: new Map([...c.program.dims, ...Object.entries(dims)]) },
+    program: { ...c.reference, dims: new Map([...c.program.dims, ...Object.entries(dims)]) },
     options: { seed: 11, iterations: 1, seconds: 0.01 },
   };
 }

@@ -12,6 +12,7 @@ export function describe(item: PlacedItem, index: GraphIndex, times: Times | und
       return [
         `Kernel ${kernel.id}, ${kernel.pattern}: ${kernel.label}${fold}`,
         plural(kernel.nodes.length, 'op'),
+        ...(kernel.atLoad ? ['runs once, when weights are loaded'] : []),
         `reads ${formatBytes(kernel.bytesRead)}, writes ${formatBytes(kernel.bytesWritten)}`,
         measured
           ? `measured ${formatUs(measured.medianUs)}, predicted ${formatUs(kernel.estimatedUs)}`

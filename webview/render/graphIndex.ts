@@ -31,7 +31,9 @@ export class GraphIndex {
     const { graph, before, after, decisions } = result;
     this.nodes = new Map(graph.nodes.map((node) => [node.id, node]));
     this.tensors = new Map(graph.tensors.map((tensor) => [tensor.id, tensor]));
-    this.kernels = new Map([...before.kernels, ...after.kernels].map((k) => [k.id, k]));
+    this.kernels = new Map(
+      [...before.kernels, ...after.kernels, ...(after.prepared ?? [])].map((k) => [k.id, k]),
+    );
     for (const node of graph.nodes) {
       for (const tensor of node.results) this.producers.set(tensor, node);
       node.operands.forEach((tensor, operand) => {
@@ -128,12 +130,25 @@ export function isOff(predicted: number, measured: number): boolean {
 
 /** The time that a kernel's heat comes from: measured if there is one. */
 export function kernelUs(kernel: KernelView, times: Times | undefined): number {
+  // No run takes it.
+  if (kernel.atLoad) return 0;
   return times?.of(kernel)?.medianUs ?? kernel.estimatedUs;
+}
+
+/** Kernels that run at load, with those of their nodes that no run computes anything of. */
+export function loadedOnly(plan: PlanView): readonly KernelView[] {
+  if (!plan.prepared) return [];
+  const inRun = new Set(plan.kernels.flatMap((k) => k.nodes));
+  return plan.prepared.flatMap((k) => {
+    const nodes = k.nodes.filter((n) => !inRun.has(n));
+    return nodes.length > 0 ? [{ ...k, nodes }] : [];
+  });
 }
 
 function byNode(plan: PlanView): Map<string, KernelView[]> {
   const map = new Map<string, KernelView[]>();
   for (const kernel of plan.kernels) for (const node of kernel.nodes) push(map, node, kernel);
+  for (const kernel of loadedOnly(plan)) for (const node of kernel.nodes) push(map, node, kernel);
   return map;
 }
 

@@ -85,8 +85,8 @@ export function kernelMarks(item: PlacedKernel, context: MarkContext): readonly 
       bigText('kernel-big', box.id, width, folded ? height : HEADER_HEIGHT),
     ];
   const room = width - 62;
-  const time = `${measured ? '' : '≈ '}${formatUs(us)}`;
-  const timeText = context.heat ? `${time} · ${formatPercent(share)}` : time;
+  const time = kernel.atLoad ? '' : `${measured ? '' : '≈ '}${formatUs(us)}`;
+  const timeText = context.heat && time !== '' ? `${time} · ${formatPercent(share)}` : time;
   const timeWidth = textWidth(timeText, 11);
   const off = measured !== undefined && isOff(kernel.estimatedUs, measured.medianUs);
   const right = box.solo ? width - 10 : width - 28;

@@ -10,7 +10,7 @@
 import type { Decision, KernelView, NodeView, TensorView } from '../../compiler/result';
 import type { InnerGraph, LayoutBox, OuterEdge } from '../layout/types';
 import { fitText, formatBytes, formatShape, plural, textWidth } from './format';
-import type { GraphIndex, View } from './graphIndex';
+import { type GraphIndex, loadedOnly, type View } from './graphIndex';
 import { framesOf } from './frames';
 import type { Box, InnerEdges, KernelBox, Leaf, Scene, SceneEdge } from './sceneTypes';
 
@@ -57,13 +57,14 @@ class SceneBuilder {
   build(): Scene {
     const { index, options } = this;
     const { graph } = index.result;
-    const { kernels } = index.plan(options.view);
+    const plan = index.plan(options.view);
     for (const tensor of graph.tensors) {
       const wanted = tensor.role === 'input' || (options.weights && tensor.role !== 'result');
       const read = index.readersOf(tensor.id).length > 0;
       if (wanted && (read || tensor.role === 'input')) this.addTensor(tensor);
     }
-    for (const kernel of kernels) this.addKernel(kernel);
+    for (const kernel of loadedOnly(plan)) this.addKernel(kernel);
+    for (const kernel of plan.kernels) this.addKernel(kernel);
     for (const node of graph.nodes)
       if (index.kernelsHolding(node.id, options.view).length === 0)
         this.addLeaf(this.opLeaf(node, undefined, node.id), node.id);
@@ -148,7 +149,7 @@ class SceneBuilder {
       this.names.set(leaf.id, `${kernel.id}: ${leaf.subtitle || leaf.title}`);
     }
     this.names.set(kernel.id, kernel.id);
-    const title = `${kernel.id} · ${kernel.pattern}`;
+    const title = `${kernel.id} · ${kernel.atLoad ? 'once, at load' : kernel.pattern}`;
     const body = kernel.region === undefined ? undefined : index.bodyTitle(kernel.region);
     const name = only ? index.nodeName(only.id) : '';
     const label = solo && name !== only?.op ? `${kernel.label} ${name}` : kernel.label;

@@ -17,11 +17,15 @@ function fakeCompiler() {
     const text = new TextDecoder().decode(source.bytes);
     compiled.push(`${source.file}: ${text}`);
     if (text === 'bug') throw new Error('a fault of ours');
+    const program = {
+      ...{ values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
+    };
     const made = result({ file: source.file, version: options?.version ?? 0 });
     return {
       result: made,
       graph: undefined as never,
-      program: { values: new Map(), computes: [], inputs: [], outputs: [], dims: new Map() },
+      program,
+      reference: program,
       kernelCode: (kernel) => (kernel === 'k0' ? [`// ${text}`, '// second'] : undefined),
       steps: () => [],
       planAt: () => {

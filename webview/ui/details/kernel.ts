@@ -53,6 +53,9 @@ export function kernelDetails(context: DetailsContext, kernel: KernelView): HTML
           )}: trust the measurement.`,
         )
       : undefined,
+    kernel.atLoad
+      ? h('p', {}, 'Runs once, when weights are loaded: no run’s time has it.')
+      : undefined,
     facts([
       [
         'Time',

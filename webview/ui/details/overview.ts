@@ -16,7 +16,7 @@ import { h, link, table, type Column } from '../dom';
 import { tuning } from './tuning';
 import { glyph } from '../glyph';
 import { roofline } from '../roofline';
-import { facts, section, type DetailsContext } from './context';
+import { facts, kernelLink, section, type DetailsContext } from './context';
 
 export function overview(context: DetailsContext): HTMLElement {
   const { index, times } = context;
@@ -101,6 +101,17 @@ export function overview(context: DetailsContext): HTMLElement {
       ? verification(profile.verification.ok, profile.verification.outputs)
       : undefined,
     section('Kernels by time', kernelTable(context)),
+    after.prepared
+      ? section(
+          'Once, at load',
+          h('p', { class: 'hint' }, 'Of weights alone: in no run, and in none of the sums above.'),
+          h(
+            'ul',
+            { class: 'ops' },
+            ...after.prepared.map(({ id }) => h('li', {}, kernelLink(context, id))),
+          ),
+        )
+      : undefined,
     section(
       'How the plan came about',
       h(

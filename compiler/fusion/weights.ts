@@ -1,0 +1,191 @@
+/**
+ * What depends on weights alone: found in the maps and loads of L1, by no op's name.
+ *
+ * Vocabulary
+ *  - *weight*: a parameter or a constant, of a size known when compiling. It is the same in every run.
+ *  - *leaves* of an expression or a value: the weights that it comes from, through whatever is computed
+ *    of them. Something has leaves only if it comes from nothing else.
+ */
+import { storageBytes, storageOf } from '../graph/dtype';
+import type { NodeId } from '../graph/graph';
+import type { Compute, LoopDim, Program } from '../ir/compute';
+import type { Expr, ValueId } from '../ir/expr';
+import * as I from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
+import { visitLoads } from '../schedule/group';
+
+const NONE: ReadonlySet<ValueId> = new Set();
+
+export class Weights {
+  private readonly ofValue = new Map<ValueId, ReadonlySet<ValueId>>();
+  private readonly lean = new Set<ValueId>();
+  private readonly ofExpr = new Map<Expr, ReadonlySet<ValueId> | undefined>();
+  /** What reading all of a value moves: itself, or what it is computed from, where that is less. */
+  private readonly bytes = new Map<ValueId, number>();
+
+  /**
+   * @param stays nodes whose computes are left in the run
+   * @param keep values that must be in memory as they are
+   */
+  constructor(
+    readonly program: Program,
+    stays: ReadonlySet<NodeId>,
+    keep: ReadonlySet<ValueId>,
+    readonly f16: boolean,
+  ) {
+    for (const v of program.values.values()) {
+      if (v.role !== 'param' && v.role !== 'const') continue;
+      const bytes = this.bytesOf(v.shape, v.dtype);
+      if (bytes === undefined) continue;
+      this.ofValue.set(v.id, new Set([v.id]));
+      this.bytes.set(v.id, bytes);
+    }
+    for (const c of program.computes) {
+      if (c.region !== undefined || keep.has(c.value)) continue;
+      if (c.origin.some((o) => stays.has(o))) continue;
+      if ([...c.dims, ...c.reduce].some((d) => I.constOf(d.extent) === undefined)) continue;
+      const leaves = this.leaves(c.body);
+      if (!leaves || leaves.size === 0) continue;
+      this.ofValue.set(c.value, leaves);
+      const own = this.bytesOf(
+        c.dims.map((d) => d.extent),
+        c.dtype,
+      );
+      const read = this.readBytes(c.body);
+      if (own !== undefined && own <= read) this.lean.add(c.value);
+      this.bytes.set(c.value, Math.min(own ?? read, read));
+    }
+  }
+
+  /** Undefined where something else goes in, or a size that isn't known; empty for plain numbers. */
+  leaves(e: Expr): ReadonlySet<ValueId> | undefined {
+    if (this.ofExpr.has(e)) return this.ofExpr.get(e);
+    const found = this.find(e);
+    this.ofExpr.set(e, found);
+    return found;
+  }
+
+  /** Whether the value is computed, from weights alone. */
+  made(value: ValueId): boolean {
+    return this.ofValue.has(value) && this.program.values.get(value)?.role === 'computed';
+  }
+
+  /** Bytes of what a value, or an expression at some loop dims, would be in memory. */
+  bytesOf(shape: readonly IndexExpr[], dtype: Expr['dtype']): number | undefined {
+    const elements = I.constOf(I.product(shape));
+    return elements === undefined ? undefined : elements * storageBytes(storageOf(dtype, this.f16));
+  }
+
+  /** Bytes of weights that an expression reads: of each, no more than its index can reach. */
+  readBytes(e: Expr): number {
+    const touched = new Map<ValueId, number>();
+    visitLoads(e, (l) => {
+      const reach = new Map<string, IndexExpr>();
+      let dynamic = false;
+      for (const i of l.index)
+        I.visitAtoms(i, (a) => {
+          if (a.kind === 'var') reach.set(a.name, a.extent);
+          else if (a.kind === 'dyn') dynamic = true;
+        });
+      const whole = this.bytes.get(l.value) ?? 0;
+      const part = dynamic ? whole : (this.bytesOf([...reach.values()], l.dtype) ?? whole);
+      touched.set(l.value, Math.min(whole, (touched.get(l.value) ?? 0) + part));
+    });
+    return [...touched.values()].reduce((a, b) => a + b, 0);
+  }
+
+  /** A value that is read in place of its weights mustn't have more bytes than they have. */
+  wanted(value: ValueId): boolean {
+    return this.lean.has(value);
+  }
+
+  private find(e: Expr): ReadonlySet<ValueId> | undefined {
+    switch (e.op) {
+      case 'const':
+        return NONE;
+      case 'index':
+        return this.ofIndices([e.index]);
+      case 'load':
+        return join(this.ofValue.get(e.value), this.ofIndices(e.index));
+      case 'unary':
+      case 'cast':
+        return this.leaves(e.a);
+      case 'binary':
+        return join(this.leaves(e.a), this.leaves(e.b));
+      case 'select':
+        return join(this.leaves(e.cond), join(this.leaves(e.then), this.leaves(e.else)));
+      case 'when':
+        return join(
+          this.ofIndices(e.conds.flatMap((c) => [c.index, c.lo, c.hi])),
+          join(this.leaves(e.then), this.leaves(e.else)),
+        );
+    }
+  }
+
+  private ofIndices(list: readonly IndexExpr[]): ReadonlySet<ValueId> | undefined {
+    let out: ReadonlySet<ValueId> | undefined = NONE;
+    for (const i of list)
+      I.visitAtoms(i, (a) => {
+        if (a.kind === 'sym') out = undefined;
+        else if (a.kind === 'dyn') out = join(out, this.leaves(a.expr));
+      });
+    return out;
+  }
+}
+
+function join(
+  a: ReadonlySet<ValueId> | undefined,
+  b: ReadonlySet<ValueId> | undefined,
+): ReadonlySet<ValueId> | undefined {
+  if (!a || !b) return undefined;
+  if (b.size === 0) return a;
+  if (a.size === 0) return b;
+  return new Set([...a, ...b]);
+}
+
+/** The loop dims that an expression depends on, in their order. */
+export function dimsUsed(e: Expr, c: Compute): LoopDim[] {
+  const names = namesUsed(e);
+  return [...c.dims, ...c.reduce].filter((d) => names.has(d.name));
+}
+
+/** The names of the loop variables in an expression. */
+export function namesUsed(e: Expr): Set<string> {
+  const names = new Set<string>();
+  const inIndex = (i: IndexExpr): void =>
+    I.visitAtoms(i, (a) => {
+      if (a.kind === 'var') names.add(a.name);
+      else if (a.kind === 'dyn') go(a.expr);
+    });
+  const go = (x: Expr): void => {
+    switch (x.op) {
+      case 'const':
+        return;
+      case 'index':
+        inIndex(x.index);
+        return;
+      case 'load':
+        x.index.forEach(inIndex);
+        return;
+      case 'unary':
+      case 'cast':
+        go(x.a);
+        return;
+      case 'binary':
+        go(x.a);
+        go(x.b);
+        return;
+      case 'select':
+        go(x.cond);
+        go(x.then);
+        go(x.else);
+        return;
+      case 'when':
+        for (const k of x.conds) [k.index, k.lo, k.hi].forEach(inIndex);
+        go(x.then);
+        go(x.else);
+    }
+  };
+  go(e);
+  return names;
+}
