@@ -233,7 +233,8 @@ const simpleOps: readonly OpDef[] = [
     {
       name: 'softplus',
       onnx: ['Softplus'],
-      params: [optionalParam('beta', 'float', 1)],
+      // Beyond the threshold PyTorch gives x itself, which is what the formula rounds to.
+      params: [optionalParam('beta', 'float', 1), optionalParam('threshold', 'float')],
       doc: 'log(1 + e^(beta x)) / beta',
     },
     (ctx) => {

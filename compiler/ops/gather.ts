@@ -365,7 +365,12 @@ export const gatherOps: readonly OpDef[] = [
     fuse: [
       {
         names: ['embedding'],
-        params: [tensorParam('input', 'indices', 'x'), tensorParam('weight', 'w', 'table')],
+        params: [
+          tensorParam('input', 'indices', 'x'),
+          tensorParam('weight', 'w', 'table'),
+          // Which row is never trained: nothing that inference sees.
+          optionalParam('padding_idx', 'int'),
+        ],
         doc: 'Rows of the weight [entries, features], one per index.',
       },
     ],

@@ -581,10 +581,17 @@ export const normalizationOps: readonly OpDef[] = [
           tensorParam('running_var', 'var'),
           WEIGHT,
           BIAS,
+          optionalParam('training', 'bool', false),
+          // Of the running moments, which a graph doesn't give back.
+          optionalParam('momentum', 'float', 0.1),
           EPS(1e-5),
         ],
-        attrs: (args) => attrsOf({ epsilon: number(args['eps']) }),
-        doc: '(x - mean) / sqrt(var + eps) per channel, scaled and shifted',
+        attrs: (args) =>
+          attrsOf({
+            epsilon: number(args['eps']),
+            training_mode: args['training'] === true ? true : undefined,
+          }),
+        doc: '(x - mean) / sqrt(var + eps) per channel, scaled and shifted; in training by the moments of x',
       },
     ],
     lower: batchNorm,

@@ -67,6 +67,10 @@ function binaryForm(names: readonly string[], doc: string): FuseForm {
   return { names, params: [A, B], doc };
 }
 
+function scaledForm(names: readonly string[], doc: string): FuseForm {
+  return { names, params: [A, B, optionalParam('alpha', 'float')], doc };
+}
+
 function arithmeticOp(
   name: string,
   onnx: string | undefined,
@@ -74,15 +78,20 @@ function arithmeticOp(
   names: readonly string[],
   doc: string,
 ): OpDef {
+  // PyTorch's sums may scale what is added.
+  const scaled = fn === 'add' || fn === 'sub';
   return {
     name,
     ...(onnx ? { onnx: [onnx] } : {}),
-    fuse: [binaryForm([name, ...names], doc)],
-    lower: (ctx) =>
-      lowerBinary(ctx, numeric, (a, b) => {
+    fuse: [scaled ? scaledForm([name, ...names], doc) : binaryForm([name, ...names], doc)],
+    lower: (ctx) => {
+      const alpha = scaled && !fromOnnx(ctx) ? ctx.float('alpha', 1) : 1;
+      return lowerBinary(ctx, numeric, (a, b) => {
         const t = numeric(a.dtype);
-        return arith(fn, cast(a, t), cast(b, t));
-      }),
+        const other = cast(b, t);
+        return arith(fn, cast(a, t), alpha === 1 ? other : times(other, like(other, alpha)));
+      });
+    },
   };
 }
 

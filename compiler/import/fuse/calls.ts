@@ -194,6 +194,8 @@ function placeArguments(
       named = a.name;
       const p = paramByName(form, a.name.name);
       if (!p) {
+        // Where a result lies is decided by the plan.
+        if (a.name.name === 'inplace') continue;
         unknownArgument(form, site, a.name, fault);
       } else if (given.has(p.name)) {
         fault('DUPLICATE_ARGUMENT', `${p.name} is given twice.`, a.name.range);

@@ -306,6 +306,9 @@ function parseName(c: Cursor, depth: number): Expression {
     return flippedOf(c, flip, last, start, {
       receiver: { name: start.text, range: tokenRange(start) },
     });
+  // A dtype or a number of a module: torch.float16, math.pi.
+  if (parts.length > 1 && MODULES.has(start.text))
+    return { kind: 'name', name: last.text, range: c.rangeFrom(start) };
   if (parts.length > 1) {
     c.fail(
       'NO_ATTRIBUTES',

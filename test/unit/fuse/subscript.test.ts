@@ -98,6 +98,16 @@ describe('fuse: indexing', () => {
   });
 });
 
+describe('fuse: what PyTorch code says besides', () => {
+  it('dtypes and numbers of modules, arguments that change nothing here, alpha', () => {
+    const y = of('torch.add(F.relu(x[0, 0], inplace=True), i[0], alpha=2) + math.pi * 0');
+    close(y.values, [4, 5, 6, 7]);
+    assert.equal(of('cast(x, torch.float16)').dtype, 'f16');
+    shows('sub(x[0, 0], 1, alpha=3)', [4], [-3, -2, -1, 0]);
+    shows('F.softplus(x[0, 0], beta=1, threshold=20)[0]', [], [Math.log(2)]);
+  });
+});
+
 describe('fuse: dims as numbers', () => {
   it('are calculated with where they meet a tensor', () => {
     shows('x[0, 0] / S', [4], [0, 1 / 3, 2 / 3, 1]);
