@@ -155,7 +155,7 @@ function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number)
     const flip = c.is('.') && c.isName(1) ? transposedBy(c.peek(1)) : undefined;
     if (flip) {
       c.next();
-      base = flippedOf(c, flip, c.next(), start, { on: base });
+      base = flippedOf(c, flip, c.next(), start, base);
       continue;
     }
     if (!c.is('[') || !adjacent(c.previous(), c.peek())) break;
@@ -295,17 +295,13 @@ export function expectClose(c: Cursor, open: Token, close: string): void {
 function parseName(c: Cursor, depth: number): Expression {
   const start = c.next();
   const parts = [start];
-  while (c.is('.') && c.isName(1)) {
+  // T and mT are taken behind any value.
+  while (c.is('.') && c.isName(1) && !transposedBy(c.peek(1))) {
     c.next();
     parts.push(c.next());
   }
   const last = parts[parts.length - 1] ?? start;
   if (c.is('(')) return callOf(c, parts, last, start, depth);
-  const flip = parts.length === 2 && !MODULES.has(start.text) ? transposedBy(last) : undefined;
-  if (flip)
-    return flippedOf(c, flip, last, start, {
-      receiver: { name: start.text, range: tokenRange(start) },
-    });
   // A dtype or a number of a module: torch.float16, math.pi.
   if (parts.length > 1 && MODULES.has(start.text))
     return { kind: 'name', name: last.text, range: c.rangeFrom(start) };
@@ -394,14 +390,14 @@ function flippedOf(
   dims: readonly number[],
   attribute: Token,
   start: Token,
-  of: { readonly on: Expression } | { readonly receiver: Named },
+  on: Expression,
 ): Expression {
   const range = tokenRange(attribute);
   return {
     kind: 'call',
     callee: 'transpose',
     site: { spelling: 'transpose', range, ordinal: c.ordinal('transpose') },
-    ...of,
+    on,
     args: dims.map((d) => ({
       value: { kind: 'number', value: d, text: `${d}`, whole: true, range },
     })),

@@ -48,6 +48,8 @@ describe('fuse: indexing', () => {
     shows('x.T[1, 2]', [2], [9, 21]);
     shows('x.mT[0, 1]', [3], [1, 5, 9]);
     shows('(x + 1).mT.T[0, 0]', [2], [1, 13]);
+    shows('x.T.T', [2, 3, 4], X);
+    shows('x.mT.mT.reshape(24)', [24], X);
   });
 
   it('takes sizes of dims, and from the end of them', () => {
