@@ -47,6 +47,12 @@ const LARGE_OTHER = 1024 * 1024;
 /** The most that is kept: a graph of 200,000 nodes takes a fifth of it. */
 const MOST_KEPT = 256 * 2 ** 20;
 
+/**
+ * The most fields that are walked through. Those of small messages aren't: a model has one for each of
+ * its nodes and tensors.
+ */
+const MOST_FIELDS = 8e6;
+
 /** Bytes asked for after a jump; doubled while reading goes straight on. */
 const FIRST_READ = 4 * 1024;
 const LONGEST_READ = 1024 * 1024;
@@ -87,6 +93,8 @@ function largest(kind: Kind, field: number): number {
   }
 }
 
+const MAX_FIELD = 2 ** 29 - 1;
+
 /** Messages nested deeper than the importer follows are left to it. */
 const MAX_DEPTH = 100;
 
@@ -94,7 +102,7 @@ export function* outlineOf(size: number): Generator<ByteRange, OutlineResult, Ui
   const scan = new Scan(size);
   // What encloses the place, and where that ends in the file.
   const open: { readonly kind: Kind; readonly end: number }[] = [{ kind: 'model', end: size }];
-  for (;;) {
+  for (let fields = 0; ; fields++) {
     const inside = open[open.length - 1];
     if (!inside) break;
     if (scan.position >= inside.end) {
@@ -104,6 +112,13 @@ export function* outlineOf(size: number): Generator<ByteRange, OutlineResult, Ui
     const tag = yield* scan.varint(inside.end);
     if (tag === undefined) break;
     const field = Math.floor(tag / 8);
+    // No field has such a number: the importer says so.
+    if (field === 0 || field > MAX_FIELD) break;
+    if (fields > MOST_FIELDS)
+      return {
+        ok: false,
+        message: `it has more than ${MOST_FIELDS / 1e6} million nodes and tensors`,
+      };
     const wireType = tag % 8;
     if (wireType === 0) {
       if ((yield* scan.varint(inside.end)) === undefined) break;

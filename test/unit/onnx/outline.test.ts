@@ -217,4 +217,22 @@ describe('ONNX outlines', function () {
     assert(!r.ok);
     assert.match(r.message, /more than 256 MiB/);
   });
+
+  it('stop at once where no model goes on, and give up on endless fields', async () => {
+    const size = 3 * 2 ** 30;
+    let bytesRead = 0;
+    const read = (fill: readonly number[]) =>
+      readOutline(size, ({ length }) => {
+        bytesRead += length;
+        return Promise.resolve(Uint8Array.from({ length }, (_, i) => fill[i % fill.length] ?? 0));
+      });
+    // A file of zeros, as a download that failed leaves one.
+    const zeros = await read([0]);
+    assert(zeros.ok && bytesRead < 2 ** 20, `${bytesRead} bytes read`);
+    const { diagnostics } = importOnnx(zeros.outline, 'zeros.onnx');
+    assert.match(diagnostics[0]?.message ?? '', /at byte 1 field number 0 isn't allowed/);
+    const endless = await read([0x08, 0x01]);
+    assert(!endless.ok);
+    assert.match(endless.message, /more than 8 million nodes and tensors/);
+  });
 });
