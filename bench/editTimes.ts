@@ -21,6 +21,8 @@ export interface EditTime {
 }
 
 const EDITS = { warmUp: 8, counted: 15 };
+/** Edits of one file take no longer than this together, ms: then there are fewer. */
+const MOST_MS = 30_000;
 
 export function measureEdits(ops: number, wanted: (name: string) => boolean): EditTime[] {
   return GRAPH_KINDS.map((kind) => ({ kind, name: `edit of ${kind} ${ops.toLocaleString('en')}` }))
@@ -35,6 +37,7 @@ function measure(kind: GraphKind, ops: number): Omit<EditTime, 'name'> {
   kept.ask(lines.join('\n'));
   const edit: number[] = [];
   const scratch: number[] = [];
+  let spent = 0;
   for (let i = 0; i < EDITS.warmUp + EDITS.counted; i++) {
     // Edits all over the file: an op around a line's value, which stays there.
     const at = places[Math.floor((places.length * (i + 0.5)) / (EDITS.warmUp + EDITS.counted))];
@@ -50,9 +53,11 @@ function measure(kind: GraphKind, ops: number): Omit<EditTime, 'name'> {
     const before = i % 2 === 0 ? without() : undefined;
     const withMemory = kept.ask(text);
     const alone = before ?? without();
-    if (i < EDITS.warmUp) continue;
+    spent += withMemory + alone;
+    if (i < EDITS.warmUp && spent < MOST_MS) continue;
     edit.push(withMemory);
     scratch.push(alone);
+    if (spent >= MOST_MS) break;
   }
   return { ops: kept.ops, editMs: median(edit), scratchMs: median(scratch), edits: edit.length };
 }
