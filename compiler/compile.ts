@@ -68,13 +68,25 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const device = options.device ?? DEFAULT_DEVICE;
   const f16 = device.limits.f16;
 
-  const settled = timed('import', () => settleSizes(importer(source), options.dims ?? {}));
-  const { imported, fixed: graph } = settled;
-  const lowered = timed('lower', () => {
+  let reading = 0;
+  const read = importer(source);
+  const readTimed: Import = (fix) => {
+    const start = now();
+    const imported = read(fix);
+    reading += now() - start;
+    return imported;
+  };
+  const { settled, lowered } = timed('lower', () => {
+    const settled = settleSizes(readTimed, options.dims ?? {});
     // One of the buffers is the result's.
     const most = device.limits.maxStorageBuffersPerShaderStage - 1;
-    return { ...settled.lowered, program: splitWideComputes(settled.lowered.program, most) };
+    const program = splitWideComputes(settled.lowered.program, most);
+    return { settled, lowered: { ...settled.lowered, program } };
   });
+  // Reading and lowering take turns where the one needs to know what the other finds.
+  stages['import'] = reading;
+  stages['lower'] = (stages['lower'] ?? 0) - reading;
+  const { imported, fixed: graph } = settled;
   const { program } = lowered;
   const diagnostics: Diagnostic[] = [
     ...imported.diagnostics,
@@ -258,8 +270,8 @@ function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): Imp
 function importer(source: CompileSource): Import {
   const file = source.file.toLowerCase();
   if (file.endsWith('.onnx')) return (fix) => importKnowing(source, fix);
-  const imported = importFuse(source.bytes, source.file);
-  return () => imported;
+  let imported: ImportResult | undefined;
+  return () => (imported ??= importFuse(source.bytes, source.file));
 }
 
 /** Types that WGSL can't store as they are: said once per type. */

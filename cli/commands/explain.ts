@@ -59,6 +59,7 @@ async function run(context: Context): Promise<ExitCode> {
         paint: terminal.paint,
         all: args.switches.has('all'),
         steps: steps ?? [],
+        ...(steps ? { start: compilation.planAt(0).plan } : {}),
       }),
     );
   return hasErrors(compilation) || result.expectations.some((e) => !e.held)

@@ -34,9 +34,10 @@ export async function openToRun(context: Context): Promise<OpenedOrExit> {
   const opened = await open(context, false);
   if (!opened.ok) return opened;
   const { compilation } = opened.value;
-  noteDiagnostics(context, compilation);
   const { runnable } = compilation.result;
+  // What depends on the adapter is told once that is known.
   if (runnable.ok) return opened;
+  noteDiagnostics(context, compilation);
   return { ok: false, exit: inputFault(context, `the graph can't run: ${runnable.reason}`) };
 }
 

@@ -23,6 +23,7 @@ import {
   HELP_FLAG,
   inputFault,
   JSON_FLAG,
+  noteDiagnostics,
   RANDOM_WEIGHTS_FLAG,
   runnerFault,
   SEED_FLAG,
@@ -81,6 +82,7 @@ async function run(context: Context): Promise<ExitCode> {
       device: deviceForAdapter(adapter.value, device),
       tuning: await tuningOf(args, model.file, adapterName(adapter.value)),
     });
+    noteDiagnostics(context, compilation);
     const { runnable } = compilation.result;
     if (!runnable.ok)
       return inputFault(context, `the graph can't run on this adapter: ${runnable.reason}`);

@@ -25,6 +25,7 @@ import {
   HELP_FLAG,
   inputFault,
   JSON_FLAG,
+  noteDiagnostics,
   RANDOM_WEIGHTS_FLAG,
   runnerFault,
   SEED_FLAG,
@@ -81,6 +82,7 @@ async function run(context: Context): Promise<ExitCode> {
       dims,
       device: deviceForAdapter(adapter.value, undefined),
     });
+    noteDiagnostics(context, lab.compilation);
     const { runnable } = lab.compilation.result;
     if (!runnable.ok)
       return inputFault(context, `the graph can't run on this adapter: ${runnable.reason}`);

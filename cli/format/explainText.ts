@@ -7,6 +7,7 @@ import {
   type Decision,
   type FusionStep,
   opsOneByOne,
+  type PlanView,
   type OverrideView,
 } from '../../compiler/result';
 import { diagnosticText } from '../commands/command';
@@ -22,6 +23,7 @@ export function explainText(
     readonly paint: Paint;
     readonly all: boolean;
     readonly steps: readonly FusionStep[];
+    readonly start?: PlanView;
   },
 ): string {
   const { paint } = options;
@@ -30,7 +32,7 @@ export function explainText(
     kernels(r, paint),
     prepared(r, paint),
     regions(r, paint),
-    [...stepsText(r, options.steps, paint)],
+    [...stepsText(r, options.steps, options.start, paint)],
     decisions(r, options),
   ];
   if (r.overrides.length > 0)

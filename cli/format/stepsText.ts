@@ -2,7 +2,7 @@
  * The decision log as text: one line a step, with its price, the plan behind it, and below it what else
  * could have been done with the same kernels.
  */
-import type { CompileResult, FusionAlternative, FusionStep } from '../../compiler/result';
+import type { CompileResult, FusionAlternative, FusionStep, PlanView } from '../../compiler/result';
 import type { Paint } from './colour';
 import { plain, shorten, table } from './table';
 import { timeText } from './units';
@@ -10,6 +10,8 @@ import { timeText } from './units';
 export function stepsText(
   r: CompileResult,
   steps: readonly FusionStep[],
+  /** What the search began with. */
+  start: PlanView | undefined,
   paint: Paint,
 ): readonly string[] {
   if (steps.length === 0) return [];
@@ -43,7 +45,7 @@ export function stepsText(
           '',
           '',
           '',
-          `${r.before.kernels.length} kernels, ${timeText(r.before.estimatedUs)}`,
+          `${(start ?? r.before).kernels.length} kernels, ${timeText((start ?? r.before).estimatedUs)}`,
         ],
         ...rows,
       ],

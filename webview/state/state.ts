@@ -5,6 +5,7 @@
 import type { TuneResult } from '../../tuner/types';
 import type { HostToWebview, PanelState, ProfileState } from '../../extension/contracts/webview';
 import type { FusionStep, KernelView, PlanAtStep } from '../../compiler/result';
+import { plural } from '../render/format';
 import { GraphIndex, Times, type View } from '../render/graphIndex';
 import { NOTHING, selectedNodes, selectionFromHost, stillThere, type Selection } from './selection';
 
@@ -43,6 +44,13 @@ export interface Replay {
   readonly steps: readonly FusionStep[] | undefined;
   /** How many of them the person wants to see done; the drawing follows. */
   readonly at: number;
+}
+
+/** What the drawing of the fused plan is called: in a replay, how far that is. */
+export function afterTitle({ replay }: State): string {
+  return replay
+    ? `After ${replay.at} of ${plural(replay.steps?.length ?? 0, 'step')}`
+    : 'After fusion';
 }
 
 /** The step that the replay has come to; undefined before the first. */

@@ -14,7 +14,7 @@ import { buildScene } from '../render/scene';
 import type { Scene } from '../render/sceneTypes';
 import type { Hit } from '../state/search';
 import { highlightIn, itemsOf, type Selection } from '../state/selection';
-import { currentStep, isKernelFolded, weightsShown, type State } from '../state/state';
+import { afterTitle, currentStep, isKernelFolded, weightsShown, type State } from '../state/state';
 import { button, progressRing } from './components';
 import { h } from './dom';
 
@@ -205,7 +205,8 @@ function titleOf(view: View): string {
   return view === 'before' ? 'Before fusion' : 'After fusion';
 }
 
-function titleLine(index: GraphIndex, view: View, { times, replay }: State): readonly Node[] {
+function titleLine(index: GraphIndex, view: View, state: State): readonly Node[] {
+  const { times } = state;
   const plan = index.plan(view);
   const current = times?.current ? times.profile : undefined;
   const measured = view === 'before' ? current?.unfused : current?.fused;
@@ -220,9 +221,6 @@ function titleLine(index: GraphIndex, view: View, { times, replay }: State): rea
     formatBytes(plan.bytesRead + plan.bytesWritten),
     measured ? `${formatUs(measured.wallUs)} measured` : `≈ ${formatUs(plan.estimatedUs)}`,
   ].join(' · ');
-  const title =
-    replay && view === 'after'
-      ? `After ${replay.at} of ${plural(replay.steps?.length ?? 0, 'step')}`
-      : titleOf(view);
+  const title = view === 'after' ? afterTitle(state) : titleOf(view);
   return [h('b', {}, title), h('span', { class: 'muted' }, ` ${facts}${gain}`)];
 }

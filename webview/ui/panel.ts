@@ -5,14 +5,21 @@
 import type { HostToWebview } from '../../extension/contracts/webview';
 import type { Host } from '../host';
 import { LayoutClient } from '../layout/client';
-import { plural } from '../render/format';
 import type { View } from '../render/graphIndex';
 import type { GraphViewEvents } from '../render/graphView';
 import type { PlacedItem } from '../render/placed';
 import { svgText } from '../render/svgText';
 import { search, type Hit } from '../state/search';
 import { NOTHING, selectedNodes, selectionOf, type Selection } from '../state/selection';
-import { initialState, shownViews, toSave, update, type Action, type State } from '../state/state';
+import {
+  afterTitle,
+  initialState,
+  shownViews,
+  toSave,
+  update,
+  type Action,
+  type State,
+} from '../state/state';
 import { detailsPage } from './details';
 import type { DetailsContext } from './details/context';
 import { h } from './dom';
@@ -204,12 +211,11 @@ export class Panel {
   }
 
   private exportSvg(): void {
-    const { index, times, heat, replay } = this.state;
-    const after = replay
-      ? `After ${replay.at} of ${plural(replay.steps?.length ?? 0, 'step')}`
-      : 'After fusion';
+    const { index, times, heat } = this.state;
     const parts = [...this.drawings].flatMap(([view, { placed }]) =>
-      placed ? [{ title: view === 'before' ? 'Before fusion' : after, placed }] : [],
+      placed
+        ? [{ title: view === 'before' ? 'Before fusion' : afterTitle(this.state), placed }]
+        : [],
     );
     if (!index || parts.length === 0) return;
     this.host.post({

@@ -149,8 +149,9 @@ export class ReplayControl {
     for (const control of this.back) control.setDisabled(at === 0);
     for (const control of this.forth) control.setDisabled(at >= last);
     const step = currentStep(state);
-    const { before } = replay.finished.result;
-    const plan = step ?? { kernels: before.kernels.length, estimatedUs: before.estimatedUs };
+    // The search begins with what weights alone give already taken out.
+    const start = this.plans.get(0)?.plan ?? replay.finished.result.before;
+    const plan = step ?? { kernels: start.kernels.length, estimatedUs: start.estimatedUs };
     const says =
       steps === undefined
         ? 'Replaying the search…'

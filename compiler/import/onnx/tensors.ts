@@ -117,25 +117,18 @@ function exactBytes(
 }
 
 function typedValues(t: OnnxTensor, dtype: DType): readonly number[] {
-  switch (dtype) {
-    case 'f32':
-      return [...floatsOf(t.packedFloats, 4), ...t.floats];
-    case 'f64':
-      return [...floatsOf(t.packedDoubles, 8), ...t.doubles];
-    case 'i64':
-      return t.int64s;
-    case 'u32':
-    case 'u64':
-      return t.uint64s;
-    case 'f16':
-    case 'bf16':
-    case 'bool':
-    case 'i8':
-    case 'u8':
-    case 'i16':
-    case 'u16':
-    case 'i32':
+  const field = intField(dtype);
+  switch (field) {
+    case undefined:
+      return dtype === 'f64'
+        ? [...floatsOf(t.packedDoubles, 8), ...t.doubles]
+        : [...floatsOf(t.packedFloats, 4), ...t.floats];
+    case 5:
       return fromInts(t.int32s, dtype);
+    case 7:
+      return t.int64s;
+    case 11:
+      return t.uint64s;
   }
 }
 
