@@ -48,10 +48,7 @@ describe('an edge that was not fused', () => {
 
   it('keeps what was measured as what it is, when the text changes', async () => {
     await workbench().openFile('force.fuse');
-    await workbench().page.keyboard.down('Control');
-    await workbench().page.keyboard.press('End');
-    await workbench().page.keyboard.up('Control');
-    await workbench().page.keyboard.type('\nz = sum(y)\noutput z\n');
+    await workbench().typeAtEnd('\nz = sum(y)\noutput z\n');
     await workbench().waitForCodeLens(
       /4 ops → 2 kernels · est\. .* · measured before the last edit/,
     );

@@ -71,10 +71,7 @@ for (const theme of ['dark', 'light'] as const)
 
     it('edits the file and sees the lens change', async () => {
       await workbench().openFile('linear.fuse');
-      await workbench().page.keyboard.down('Control');
-      await workbench().page.keyboard.press('End');
-      await workbench().page.keyboard.up('Control');
-      await workbench().page.keyboard.type('\nS = softmax(Z, axis=-1)\noutput S\n');
+      await workbench().typeAtEnd('\nS = softmax(Z, axis=-1)\noutput S\n');
       await workbench().waitForCodeLens(/4 ops → \d kernels/);
       const frame = await workbench().webviewFrame('.replay');
       const ended = await poll(20_000, () => frame.$('.replay[hidden]'));

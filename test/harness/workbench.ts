@@ -168,6 +168,39 @@ export class Workbench {
     );
   }
 
+  /**
+   * Types at the end of the open file. Keys go wherever the focus is, and the focus comes to an
+   * editor a moment after its text: so it waits for that, and for the cursor to have moved.
+   */
+  async typeAtEnd(text: string): Promise<void> {
+    await this.page.waitForFunction(() => {
+      const editor = document.querySelector('.editor-group-container.active .monaco-editor');
+      return editor?.contains(document.activeElement) === true;
+    });
+    await this.page.keyboard.down('Control');
+    await this.page.keyboard.press('Home');
+    await this.page.keyboard.up('Control');
+    await this.waitForCursor((line) => line === 1);
+    await this.page.keyboard.down('Control');
+    await this.page.keyboard.press('End');
+    await this.page.keyboard.up('Control');
+    await this.waitForCursor((line) => line > 1);
+    await this.page.keyboard.type(text);
+  }
+
+  /** Waits until the status bar shows the cursor on such a line. */
+  private async waitForCursor(isThere: (line: number) => boolean): Promise<void> {
+    let shown = '';
+    const there = await poll(10_000, async () => {
+      shown = await this.page
+        .$eval('[id="status.editor.selection"]', (item) => item.textContent ?? '')
+        .catch(() => '');
+      const line = /\d+/.exec(shown);
+      return line !== null && isThere(Number(line[0])) ? true : undefined;
+    });
+    if (there === undefined) throw new Error(`The cursor did not move; it is at "${shown}".`);
+  }
+
   /** Runs a command by the title that the palette shows, e.g. `Fusion Lens: Show Graph`. */
   async runCommand(title: string): Promise<void> {
     await this.quickInput('>', title);
