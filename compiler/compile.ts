@@ -33,6 +33,7 @@ import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuse } from './import/fuse';
 import { importOnnx } from './import/onnx';
+import { selectable } from './ops/selectable';
 import { Knowledge } from './import/onnx/knowledge';
 import type { Compilation, CompileOptions, CompileSource } from './index';
 import type { Program } from './ir/compute';
@@ -257,6 +258,7 @@ function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): Imp
       {
         contents: (t) => lowered.contents(t),
         shape: (t) => lowered.types.get(t)?.shape,
+        selectable: (b) => selectable(lowered, b),
       },
       round >= ROUNDS,
     );
@@ -332,14 +334,12 @@ function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
   for (const t of graph.tensors.values()) {
     const type = lowered.types.get(t.id) ?? t.type;
     const shape = type?.shape ?? [];
-    const sizes = shape.map((d) => I.evaluate(d, bind));
-    const elements = type ? sizes.reduce((p, n) => p * n, 1) : 0;
+    const elements = type ? shape.reduce((p, d) => p * I.evaluate(d, bind), 1) : 0;
     out.push({
       id: t.id,
       name: t.name,
       dtype: type?.dtype ?? 'f32',
       shape: type ? shape.map((d) => I.constOf(d) ?? I.printIndex(d)) : ['?'],
-      ...(shape.some((d) => I.constOf(d) === undefined) ? { sizes } : {}),
       elements,
       bytes: type ? elements * dtypeBytes(type.dtype) : 0,
       role: t.role,

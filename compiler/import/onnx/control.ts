@@ -5,6 +5,9 @@
  *  - *state*: the values that one iteration of a Loop or Scan hands to the next.
  *  - *unrolled*: each iteration's nodes stand in the graph, `n3/0/…`, `n3/1/…`, so that they fuse with
  *    each other and with what is around them.
+ *  - *selected*: both branches of an If stand in the graph, where they are small and harmless, and each
+ *    result is picked by the condition: so they fuse with what is around them, and nobody waits for the
+ *    condition to be read back.
  *  - *region*: the bodies stand in the graph once, as `n3/body/…`, and run as often as the data says.
  *
  * A Loop is unrolled on trial: every iteration is taken to go on, then lowering says whether that can
@@ -86,6 +89,10 @@ export class ControlFlow {
       builder.plain(n, id, frame, attributes, 'one of its branches is missing');
       return;
     }
+    if (builder.knowledge.selects(id) === true) {
+      this.select(n, id, frame, condition, [thenGraph, elseGraph]);
+      return;
+    }
     const bodyOf = (g: OnnxGraph, name: string): { body: BodyId; gives: TensorId[] } => {
       const body = `${id}/${name}`;
       const scope = builder.inline(g, { ...frame, body }, `${body}/`, []);
@@ -109,6 +116,30 @@ export class ControlFlow {
       ...region,
       results,
     });
+  }
+
+  /** Both branches, inlined, and of each result the one that the condition picks. */
+  private select(
+    n: OnnxNode,
+    id: string,
+    frame: Frame,
+    condition: TensorId,
+    branches: readonly [OnnxGraph, OnnxGraph],
+  ): void {
+    const { builder } = this;
+    const [first = [], second = []] = (['then', 'else'] as const).map((name, k) => {
+      const g = branches[k === 0 ? 0 : 1];
+      return this.gives(n, id, g, builder.inline(g, frame, `${id}/${name}/`, []));
+    });
+    const picked = n.outputs.map(
+      (_, k) =>
+        builder.make(n, `${id}/w${k}`, frame, {
+          op: 'where',
+          operands: [condition, first[k], second[k]],
+          results: 1,
+        })[0],
+    );
+    builder.alias(n, id, picked);
   }
 
   // -- Loop -------------------------------------------------------------------------------------

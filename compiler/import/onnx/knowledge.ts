@@ -17,6 +17,8 @@ export interface Answers {
   /** The contents when they are plain numbers known at compile time. */
   contents(tensor: TensorId): readonly number[] | undefined;
   shape(tensor: TensorId): readonly Dim[] | undefined;
+  /** Whether both ways of a branch may be computed and one be selected; undefined: not known yet. */
+  selectable(branch: NodeId): boolean | undefined;
 }
 
 export class Knowledge {
@@ -26,6 +28,8 @@ export class Knowledge {
   private readonly wantedShapes = new Set<TensorId>();
   /** Control flow that stays a region, with the reason. */
   private readonly staying = new Map<NodeId, string>();
+  private readonly selections = new Map<NodeId, boolean>();
+  private readonly wantedSelects = new Set<NodeId>();
   private readonly trials = new Map<NodeId, number>();
   private changed = false;
 
@@ -38,6 +42,14 @@ export class Knowledge {
   shapeOf(tensor: TensorId): readonly Dim[] | undefined | typeof ASKED {
     if (this.shapes.has(tensor)) return this.shapes.get(tensor);
     this.wantedShapes.add(tensor);
+    return ASKED;
+  }
+
+  /** Whether a branch that only the data decides on becomes a selection among the results of both ways. */
+  selects(branch: NodeId): boolean | typeof ASKED {
+    const known = this.selections.get(branch);
+    if (known !== undefined) return known;
+    this.wantedSelects.add(branch);
     return ASKED;
   }
 
@@ -61,7 +73,12 @@ export class Knowledge {
 
   /** Whether the graph at hand is a draft. */
   get open(): boolean {
-    return this.changed || this.wanted.size > 0 || this.wantedShapes.size > 0;
+    return (
+      this.changed ||
+      this.wanted.size > 0 ||
+      this.wantedShapes.size > 0 ||
+      this.wantedSelects.size > 0
+    );
   }
 
   /** `last`: what isn't known now won't be. */
@@ -81,12 +98,21 @@ export class Knowledge {
       else openShapes.push(t);
       news ||= s !== undefined;
     }
+    const openSelects: NodeId[] = [];
+    for (const b of this.wantedSelects) {
+      const yes = answers.selectable(b);
+      if (yes === true) this.selections.set(b, true);
+      else openSelects.push(b);
+      news ||= yes === true;
+    }
     if (!news || last) {
+      for (const b of openSelects) this.selections.set(b, false);
       for (const t of open) this.contents.set(t, undefined);
       for (const t of openShapes) this.shapes.set(t, undefined);
     }
     this.wanted.clear();
     this.wantedShapes.clear();
+    this.wantedSelects.clear();
     this.changed = false;
   }
 }

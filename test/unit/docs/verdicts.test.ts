@@ -22,7 +22,7 @@ const sections: Section[] = EXPLAINED.split('\n### ')
   .map((text) => ({ code: text.slice(0, text.indexOf('\n')), text }));
 
 const branch = (op: string): Bytes =>
-  graph({ nodes: [node(op, ['x'], ['o'])], outputs: [value('o', FLOAT, [3])] });
+  graph({ nodes: [node(op, ['x'], ['o'])], outputs: [value('o', FLOAT, [1e6])] });
 
 /** Examples that no `.fuse` file can show, by code: the page has them in words. */
 const MODELS: Readonly<Record<string, Uint8Array>> = {
@@ -36,8 +36,8 @@ const MODELS: Readonly<Record<string, Uint8Array>> = {
       }),
       node('Neg', ['y'], ['z']),
     ],
-    inputs: [value('c', BOOL, []), value('x', FLOAT, [3])],
-    outputs: [value('z', FLOAT, [3])],
+    inputs: [value('c', BOOL, []), value('x', FLOAT, [1e6])],
+    outputs: [value('z', FLOAT, [1e6])],
   }),
 };
 

@@ -66,7 +66,12 @@ const faults = (c: Compilation): string[] =>
   c.result.diagnostics.filter((d) => d.severity === 'error').map((d) => d.message);
 
 /** y = x + y or x - y, by `c`. */
-function branches(condition: Bytes[], more: Partial<GraphSpec> = {}, last = [3]): GraphSpec {
+function branches(
+  condition: Bytes[],
+  more: Partial<GraphSpec> = {},
+  last = [3],
+  first = [3],
+): GraphSpec {
   const arm = (op: string, size: number[]): Bytes =>
     graph({ nodes: [node(op, ['x', 'y'], ['o'])], outputs: [value('o', FLOAT, size)] });
   return {
@@ -76,14 +81,14 @@ function branches(condition: Bytes[], more: Partial<GraphSpec> = {}, last = [3])
       node('If', ['c'], ['r'], {
         name: 'choice',
         attrs: [
-          attr.graph('then_branch', arm('Add', [3])),
+          attr.graph('then_branch', arm('Add', first)),
           attr.graph('else_branch', arm('Sub', last)),
         ],
       }),
       node('Neg', ['r'], ['out']),
     ],
-    inputs: [...(more.inputs ?? []), value('x', FLOAT, [3]), value('y', FLOAT, [3])],
-    outputs: [value('out', FLOAT, [3])],
+    inputs: [...(more.inputs ?? []), value('x', FLOAT, first), value('y', FLOAT, first)],
+    outputs: [value('out', FLOAT, first)],
   };
 }
 
@@ -189,8 +194,19 @@ describe('ONNX control flow', () => {
     assert.deepEqual(ops(c).slice(-1), ['exp']);
   });
 
-  it('an If whose condition is data is a region with two bodies', () => {
+  it('an If whose condition is data computes both ways where they are small, and selects', () => {
     const c = compiled(branches([], { inputs: [value('c', BOOL, [])] }));
+    assert.deepEqual(ops(c), ['add', 'sub', 'where', 'neg']);
+    assert.equal(c.result.regions, undefined);
+    assert.equal(c.result.after.kernels.length, 1);
+    const feeds = { x: [1, 2, NaN], y: [3, 2, 1] };
+    assert.deepEqual(run(c, { ...feeds, c: [1] }), [[-4, -4, NaN]]);
+    assert.deepEqual(run(c, { ...feeds, c: [0] }), [[2, -0, NaN]]);
+  });
+
+  it('a large If whose condition is data is a region with two bodies', () => {
+    const size = [2 ** 18];
+    const c = compiled(branches([], { inputs: [value('c', BOOL, [])] }, size, size));
     assert.deepEqual(ops(c), ['n0/then: add', 'n0/else: sub', 'if', 'neg']);
     const { regions, after, decisions } = c.result;
     assert.deepEqual(
@@ -208,9 +224,13 @@ describe('ONNX control flow', () => {
     );
     const cut = decisions.find((d) => d.from === 'n0' && d.to === 'n1');
     assert.equal(cut?.verdicts[0]?.code, 'CONTROL_FLOW');
-    const feeds = { x: [1, 2, 3], y: [3, 2, 1] };
-    assert.deepEqual(run(c, { ...feeds, c: [1] }), [[-4, -4, -4]]);
-    assert.deepEqual(run(c, { ...feeds, c: [0] }), [[2, -0, -2]]);
+    const filled = (...first: number[]): number[] => [
+      ...first,
+      ...new Array<number>(2 ** 18 - first.length).fill(0),
+    ];
+    const feeds = { x: filled(1, 2, 3), y: filled(3, 2, 1) };
+    assert.deepEqual(run(c, { ...feeds, c: [1] })[0]?.slice(0, 3), [-4, -4, -4]);
+    assert.deepEqual(run(c, { ...feeds, c: [0] })[0]?.slice(0, 3), [2, -0, -2]);
   });
 
   it('branches of different shapes are unsupported, and both are shown', () => {
