@@ -42,6 +42,8 @@ interface Step {
   readonly entry: LogEntry;
   readonly apartPs: number | undefined;
   readonly togetherPs: number | undefined;
+  /** The time of the groups before it; those that no template could run have none. */
+  readonly beforePs: number;
   readonly seen: readonly Seen[];
   readonly more: number;
 }
@@ -56,6 +58,8 @@ class DecisionLog implements SearchObserver {
   /** The plan behind each step. */
   private readonly after: After[] = [];
   private bundled = 0;
+  /** Of the plan that the search begins with. */
+  private startPs = 0;
   /** The estimated time of the plan as it stands; undefined where it must be added up anew. */
   private totalPs: number | undefined;
 
@@ -65,16 +69,17 @@ class DecisionLog implements SearchObserver {
     this.settle();
     const { search } = this;
     this.totalPs ??= this.sum();
+    if (this.steps.length === 0) this.startPs = this.totalPs;
     const apartPs = sumOf([...left, ...right].map((g) => search.cost(g.id)));
     const togetherPs = this.together(entry, apartPs, left, right);
     const { seen, more } = this.around(entry, left, right);
-    this.steps.push({ entry, apartPs, togetherPs, seen, more });
+    const beforePs = [...left, ...right].reduce((t, g) => t + this.ps(g), 0);
+    this.steps.push({ entry, apartPs, togetherPs, beforePs, seen, more });
     switch (entry.kind) {
       case 'vertical':
       case 'sibling':
       case 'required':
-        // What no template could run before had no time to count.
-        this.totalPs += (togetherPs ?? 0) - [...left, ...right].reduce((t, g) => t + this.ps(g), 0);
+        this.totalPs += (togetherPs ?? 0) - beforePs;
         return;
       case 'horizontal':
         this.totalPs -= entry.gainPs;
@@ -96,16 +101,19 @@ class DecisionLog implements SearchObserver {
       if (l === undefined || r === undefined) return false;
       return fused.kernelsOf[l]?.some((k) => fused.kernelsOf[r]?.includes(k) === true) === true;
     };
-    return this.steps.map(({ entry, apartPs, togetherPs, seen, more }, i): FusionStep => {
+    return this.steps.map(({ entry, apartPs, togetherPs, beforePs, seen, more }, i): FusionStep => {
       const after = this.after[i] ?? { kernels: fused.kernels.length, totalPs: 0 };
+      const earlierPs = this.after[i - 1]?.totalPs ?? this.startPs;
+      // Of what several groups take part in, what the plan as a whole has gained.
+      const gainPs =
+        entry.kind === 'recompute' || entry.kind === 'destination' || togetherPs === undefined
+          ? earlierPs - after.totalPs
+          : beforePs - togetherPs;
       return {
         kind: entry.kind,
         left: nodesOf(program, entry.left),
         right: nodesOf(program, entry.right),
-        gainUs:
-          (apartPs !== undefined && togetherPs !== undefined
-            ? apartPs - togetherPs
-            : entry.gainPs) / 1e6,
+        gainUs: gainPs / 1e6,
         ...(apartPs === undefined ? {} : { apartUs: apartPs / 1e6 }),
         ...(togetherPs === undefined ? {} : { togetherUs: togetherPs / 1e6 }),
         weighed: entry.weighed !== false,

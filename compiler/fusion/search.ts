@@ -21,7 +21,12 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
 import { type GroupSpec, visitLoads } from '../schedule/group';
-import type { Schedule, Scheduled, ScheduleResult } from '../schedule/schedule';
+import {
+  type Schedule,
+  type Scheduled,
+  type ScheduleResult,
+  WORTH_SPLITTING,
+} from '../schedule/schedule';
 import { spillVerdict } from '../schedule/time';
 import { assembleJoined } from './destination';
 import { type Group, type Grouping, union } from './grouping';
@@ -239,7 +244,11 @@ export class Search {
       // No kernel is quicker than its launch: often that says enough.
       const apart = (): number =>
         list.reduce((sum, g) => sum + (this.cost(g.id) ?? IMPOSSIBLE_PS), 0);
-      if (whole.value.cost > list.length * this.launchPs && whole.value.cost > apart()) continue;
+      if (whole.value.schedule.kind === 'split') {
+        const ids = list.map((g) => g.id);
+        if (whole.value.cost > apart() || this.splitsAnew(whole, ids, apart())) continue;
+      } else if (whole.value.cost > list.length * this.launchPs && whole.value.cost > apart())
+        continue;
       // No path leads out of an op and back into it.
       let id = first.id;
       for (const g of rest) {
@@ -341,7 +350,9 @@ export class Search {
       if (may && !may(from, to)) continue;
       const merged = this.possible(from, to);
       if (!merged) continue;
-      const gain = this.apartPs(from, to) - merged.ps;
+      const apart = this.apartPs(from, to);
+      if (this.splitsAnew(merged.answer.result, [from, to], apart)) continue;
+      const gain = apart - merged.ps;
       if (kind === 'sibling' && gain < this.leastSiblingGain(from, to)) continue;
       if (gain > 0 && !this.grouping.cyclic(from, to))
         heap.push({ kind, a: from, b: to, gain, order: this.tick++, merged: merged.answer });
@@ -427,6 +438,17 @@ export class Search {
     return answer.result.ok ? { ps: answer.result.value.cost, answer } : undefined;
   }
 
+  /** Whether a merge would have groups run in two dispatches that don't yet, for less than that must gain. */
+  private splitsAnew(
+    merged: ScheduleResult,
+    groups: readonly number[],
+    apartPs: number,
+  ): merged is ScheduleResult & { ok: true } {
+    if (!merged.ok || merged.value.schedule.kind !== 'split') return false;
+    if (groups.some((g) => this.price(g)?.schedule.kind === 'split')) return false;
+    return merged.value.cost >= WORTH_SPLITTING * apartPs;
+  }
+
   private apartPs(a: number, b: number): number {
     return (this.cost(a) ?? IMPOSSIBLE_PS) + (this.cost(b) ?? IMPOSSIBLE_PS);
   }
@@ -494,11 +516,15 @@ export class Search {
       (ca.ok ? ca.value.cost : IMPOSSIBLE_PS) +
       (cb.ok ? cb.value.cost : IMPOSSIBLE_PS) -
       merged.value.cost;
-    if (gainPs > 0 || !ca.ok || !cb.ok) return { ok: true, gainPs, verdicts: [] };
+    if (!ca.ok || !cb.ok) return { ok: true, gainPs, verdicts: [] };
+    const nodes = this.nodes([...x, ...y]);
+    if (gainPs > 0 && this.splitsAnew(merged, [a, b], ca.value.cost + cb.value.cost))
+      return { ok: true, gainPs: 0, verdicts: [unsure(ca.value, cb.value, merged.value, nodes)] };
+    if (gainPs > 0) return { ok: true, gainPs, verdicts: [] };
     return {
       ok: true,
       gainPs,
-      verdicts: this.slower(ca.value, cb.value, merged.value, this.nodes([...x, ...y])),
+      verdicts: this.slower(ca.value, cb.value, merged.value, nodes),
     };
   }
 
@@ -683,6 +709,23 @@ export class Search {
     }
     return [];
   }
+}
+
+/** Why a merge that the model thinks faster isn't made: it takes two dispatches where there was one each. */
+function unsure(a: Scheduled, b: Scheduled, m: Scheduled, nodes: readonly string[]): Verdict {
+  const us = (ps: number): string => usText(ps / 1e6);
+  const apart = a.cost + b.cost;
+  return {
+    code: 'MODEL_SLOWER',
+    nodes,
+    quantity: Math.round((m.cost / Math.max(1, apart)) * 100) / 100,
+    limit: WORTH_SPLITTING,
+    unit: '× time',
+    limitSource: 'cost model: margin of a second dispatch',
+    message: `together they would run in two dispatches, in parts and over the parts: ${us(m.cost)} instead of ${us(apart)}, which is too little to be sure of`,
+    counterfactual: 'measure it: a forced fusion is one click away',
+    confidence: 'modelled',
+  };
 }
 
 function only(homes: readonly number[] | undefined): number | undefined {

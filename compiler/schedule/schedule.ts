@@ -229,7 +229,8 @@ export function scheduleGroup(
   }
   if (best) {
     const inTwo = whole ? undefined : splitSchedule(group, options, best.features);
-    return { ok: true, value: inTwo && inTwo.cost < best.cost ? inTwo : best };
+    const two = inTwo && inTwo.cost < WORTH_SPLITTING * best.cost;
+    return { ok: true, value: two ? inTwo : best };
   }
   if (verdicts.length === 0 && !screened) {
     verdicts.push({
@@ -259,10 +260,11 @@ function pays(schedule: Schedule, cost: number, before: number): boolean {
 }
 
 /**
- * What two dispatches may take of the time of one: the model must be sure, for a second launch is. The
- * margin is part of the price, so that a group doesn't become cheaper by growing until it is split.
+ * What two dispatches may take of the time of one: the model must be sure, for a second launch is. A
+ * merge that makes one of the two of kernels that weren't is held to it as well, so that no group
+ * becomes cheaper by growing until it is split.
  */
-const WORTH_SPLITTING = 0.6;
+export const WORTH_SPLITTING = 0.6;
 
 function splitSchedule(
   group: GroupSpec,
@@ -283,7 +285,6 @@ function splitSchedule(
   const second = first && dispatch(groups.second);
   if (!first || !second) return undefined;
   const features = sequenceFeatures(first.features, second.features, groups.scratch);
-  const us = [first, second].reduce((t, p) => t + kernelTimeUs(p.features, options.device).us, 0);
   return {
     schedule: {
       kind: 'split',
@@ -292,7 +293,8 @@ function splitSchedule(
       scratch: groups.scratch,
     },
     features,
-    cost: Math.round((us * 1e6) / WORTH_SPLITTING),
+    // As whoever shows the kernel has it, from its features.
+    cost: Math.round(kernelTimeUs(features, options.device).us * 1e6),
   };
 }
 

@@ -52,6 +52,8 @@ function check(c: Compilation): void {
     assert.equal(step, i + 1);
     assert.equal(plan.kernels.length, s.kernels);
     near(plan.estimatedUs, s.estimatedUs);
+    const earlier = steps[i - 1]?.estimatedUs ?? first.estimatedUs;
+    near(s.estimatedUs, earlier - s.gainUs);
     assert.ok(plan.kernels.every((k) => k.id.startsWith('s')));
     assert.equal(decisions.length, c.result.decisions.length);
     if (s.kind === 'recompute') return;
@@ -115,6 +117,19 @@ q = amax(v)
 output y, p, q`);
     const kinds = new Set(c.steps().map((s) => s.kind));
     assert.ok(kinds.has('destination'), [...kinds].join(' '));
+    check(c);
+  });
+
+  it('… with long reductions in two dispatches', () => {
+    const c = compiled(`
+input x: f32[4, 1048576]
+s = sum(relu(x), axis=-1)
+t = mean(x * x)
+u = exp(x - amax(x))
+v = s * t
+output u, v`);
+    assert.ok(c.result.after.kernels.some((k) => k.template === 'split'));
+    assert.ok(c.result.before.kernels.some((k) => k.template === 'split'));
     check(c);
   });
 
