@@ -268,7 +268,8 @@ class Search {
 
   private async kernelPhase(plan: LabPlan, plain: PlanTimes): Promise<void> {
     const timeOf = (k: LabKernel): number => {
-      const own = timeFor(plain, k.nodes)?.medianUs ?? k.estimatedUs;
+      const measured = timeFor(plain, k.nodes);
+      const own = measured ? measured.medianUs * (measured.runs ?? 1) : k.estimatedUs;
       return own * (1 + k.alike.length);
     };
     const byTime = plan.kernels

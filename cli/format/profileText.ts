@@ -54,9 +54,11 @@ function plan(
   paint: Paint,
 ): string[] {
   const byId = new Map(views.map((k) => [k.id, k]));
+  const looped = times.kernels.some((k) => k.runs !== undefined);
   const rows = times.kernels.map((k) => [
     `  ${k.id}`,
     shorten(plain(byId.get(k.id)?.label ?? ''), 50),
+    ...(looped ? [`${k.runs ?? 1} ×`] : []),
     timeText(k.medianUs),
     `±${timeText(k.spreadUs)}`,
     timeText(k.minUs),
@@ -69,6 +71,7 @@ function plan(
   const head = [
     '  id',
     'ops',
+    ...(looped ? ['runs'] : []),
     'median',
     '',
     'min',
@@ -80,7 +83,11 @@ function plan(
   ];
   const lines = table(
     [head, ...rows],
-    ['left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
+    [
+      ...(['left', 'left'] as const),
+      ...(looped ? (['right'] as const) : []),
+      ...(['right', 'left', 'right', 'right', 'right', 'right', 'right', 'right'] as const),
+    ],
   );
   const tuned = views.flatMap((k) => (k.tuned ? [`  ${k.id}: ${tunedText(k.tuned)}`] : []));
   return [

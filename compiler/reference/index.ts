@@ -19,6 +19,7 @@ import {
   outerNeeds,
   type ProgramLoop,
   type ProgramRegion,
+  resultsOf,
   withRegions,
 } from '../ir/region';
 import { integerRange } from '../graph/dtype';
@@ -43,7 +44,8 @@ export interface InterpretHooks extends InterpretOptions {
 export class InterpretCancelled extends Error {}
 
 export interface Step {
-  readonly compute: ComputeId;
+  /** Absent for what a branch or a loop gives. */
+  readonly compute?: ComputeId;
   readonly value: ValueId;
   /** Computes finished, and their number. */
   readonly done: number;
@@ -171,6 +173,13 @@ class Interpretation {
     const arm = r.arms[this.first(r.condition) !== 0 ? 0 : 1];
     yield* this.body(arm.body);
     r.results.forEach((v, k) => this.set(v, this.arrayOf(arm.gives[k] ?? '')));
+    yield* this.given(r);
+  }
+
+  private *given(r: ProgramRegion): Generator<Step, void> {
+    const total = this.program.computes.length;
+    for (const value of resultsOf(r))
+      yield { value, done: this.done, total, data: Float64Array.from(this.arrayOf(value)) };
   }
 
   private *loop(r: ProgramLoop): Generator<Step, void> {
@@ -205,6 +214,7 @@ class Interpretation {
     }
     for (const c of r.carried) this.set(c.result, this.arrayOf(c.formal));
     r.stacked.forEach((s, k) => this.set(s.result, rows[k] ?? []));
+    yield* this.given(r);
   }
 
   private first(value: ValueId): number {

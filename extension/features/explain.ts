@@ -81,10 +81,16 @@ export function adapterName(adapter: AdapterInfo): string {
 
 export const SOFTWARE_NOTE = 'software adapter: times say little about a GPU';
 
+/** `41 µs`, or `700 × 41 µs` of what a loop ran as often. */
+export function measuredText({ medianUs, runs = 1 }: KernelTime): string {
+  const once = formatMicroseconds(medianUs);
+  return runs === 1 ? once : `${runs} × ${once}`;
+}
+
 /** `41 µs measured (est. 38 µs)`, or `est. 38 µs`. */
 export function timeText(kernel: KernelView, time: KernelTime | undefined): string {
   const estimate = `est. ${formatMicroseconds(kernel.estimatedUs)}`;
-  return time ? `${formatMicroseconds(time.medianUs)} measured (${estimate})` : estimate;
+  return time ? `${measuredText(time)} measured (${estimate})` : estimate;
 }
 
 /** `saves 12.0 MiB, 2 launches`; nothing when the kernel is one op. */

@@ -8,13 +8,14 @@
 import type { CompileResult, KernelView, NodeView } from '../../compiler/result';
 import type { ProfileResult } from '../../runner/core/types';
 import type { ProfileState } from '../contracts/webview';
-import { count, formatMicroseconds, shorten } from '../common/format';
+import { count, shorten } from '../common/format';
 import { indexOf } from '../common/resultIndex';
 import { coversPlan, timeOf } from '../services/measurements';
 import {
   adapterName,
   adapterText,
   kernelText,
+  measuredText,
   overrideText,
   planSummary,
   rejectedEdges,
@@ -141,7 +142,7 @@ function severalKernels(
   const shown = kernels.slice(0, 3).map((kernel) => {
     const ops = nodes.filter(({ id }) => kernelsOf(id).includes(kernel)).map(({ op }) => op);
     const time = timeOf(kernel, profile);
-    const measured = time ? ` (${formatMicroseconds(time.medianUs)} measured)` : '';
+    const measured = time ? ` (${measuredText(time)} measured)` : '';
     return `${shorten(ops.join(', '), 40)} in ${kernel.id}${measured}`;
   });
   const rest = kernels.length - shown.length;
@@ -150,7 +151,7 @@ function severalKernels(
 
 function briefText(kernel: KernelView, { profile }: LensFacts): string {
   const time = timeOf(kernel, profile);
-  return time ? `${kernel.id} · ${formatMicroseconds(time.medianUs)}` : kernel.id;
+  return time ? `${kernel.id} · ${measuredText(time)}` : kernel.id;
 }
 
 function withoutKernel(nodes: readonly NodeView[]): string {

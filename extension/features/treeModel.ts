@@ -4,7 +4,7 @@ import type { ProfileResult } from '../../runner/core/types';
 import { count, formatMicroseconds, formatType } from '../common/format';
 import { indexOf } from '../common/resultIndex';
 import { timeOf } from '../services/measurements';
-import { rejectedEdges, savingsText, withoutKernelText, tunedText } from './explain';
+import { measuredText, rejectedEdges, savingsText, withoutKernelText, tunedText } from './explain';
 
 export interface TreeItem {
   /** Stable across results, so that what is unfolded stays so. */
@@ -72,7 +72,7 @@ function kernelItem(
   const tuned = tunedText(kernel);
   const body = result.regions?.flatMap((r) => r.bodies).find(({ id }) => id === kernel.region);
   const shownTime = time
-    ? `${formatMicroseconds(time.medianUs)} measured`
+    ? `${measuredText(time)} measured`
     : `est. ${formatMicroseconds(kernel.estimatedUs)}`;
   return {
     id: kernel.id,

@@ -9,6 +9,7 @@ import { MAP_READ, USAGE, type Device, type Host, type Watch } from './device';
 import { throwIfCancelled } from './faults';
 import { encodeDispatch, type LoadedPlan } from './loaded';
 import { quantumOf } from './statistics';
+import { encodeReplay } from './trace';
 import type { CancelSignal } from './types';
 
 /** WebGPU's limit on a query set, in pairs. */
@@ -58,8 +59,19 @@ export class Clock {
       : this.walls(loaded, repeats);
   }
 
-  /** Time of the whole plan in one pass and one submit. */
+  /**
+   * Time of the whole plan in one submit: in one pass, or with branches and loops as they went when it
+   * was traced.
+   */
   async whole(loaded: LoadedPlan, repeats: number): Promise<number> {
+    const { replay } = loaded;
+    if (replay) {
+      const run = (encoder: GPUCommandEncoder): void => {
+        for (let k = 0; k < repeats; k++) encodeReplay(encoder, replay, loaded, encodeDispatch);
+      };
+      const us = this.timestamps ? await this.between(run) : await this.wallOf(run);
+      return us / repeats;
+    }
     const all = (pass: GPUComputePassEncoder): void => {
       for (let k = 0; k < repeats; k++) for (const d of loaded.dispatches) encodeDispatch(pass, d);
     };
@@ -148,9 +160,7 @@ export class Clock {
     gpu.queue.submit([encoder.finish()]);
     const times: number[] = [];
     for (const { queries, pairs } of chunks) {
-      await this.device.guard(queries.read.mapAsync(MAP_READ, 0, 16 * pairs));
-      const stamps = new BigUint64Array(queries.read.getMappedRange(0, 16 * pairs).slice(0));
-      queries.read.unmap();
+      const stamps = await this.stamps(queries, pairs);
       this.readings?.push(...stamps);
       for (let i = 0; i < pairs; i++) {
         const ns = Number((stamps[2 * i + 1] ?? 0n) - (stamps[2 * i] ?? 0n));
@@ -159,6 +169,31 @@ export class Clock {
       }
     }
     return times;
+  }
+
+  /** Time from an empty pass before some work to one after it. */
+  private async between(work: (encoder: GPUCommandEncoder) => void): Promise<number> {
+    const encoder = this.device.gpu.createCommandEncoder();
+    const queries = this.queriesAt(0);
+    const stamp = (beginningOfPassWriteIndex: number, endOfPassWriteIndex: number): void => {
+      const at = { beginningOfPassWriteIndex, endOfPassWriteIndex };
+      encoder.beginComputePass({ timestampWrites: { querySet: queries.set, ...at } }).end();
+    };
+    stamp(0, 1);
+    work(encoder);
+    stamp(2, 3);
+    encoder.resolveQuerySet(queries.set, 0, 4, queries.resolve, 0);
+    encoder.copyBufferToBuffer(queries.resolve, 0, queries.read, 0, 32);
+    this.device.gpu.queue.submit([encoder.finish()]);
+    const [, start = 0n, end = 0n] = await this.stamps(queries, 2);
+    return Math.max(0, Number(end - start)) / 1000;
+  }
+
+  private async stamps({ read }: Queries, pairs: number): Promise<BigUint64Array> {
+    await this.device.guard(read.mapAsync(MAP_READ, 0, 16 * pairs));
+    const stamps = new BigUint64Array(read.getMappedRange(0, 16 * pairs).slice(0));
+    read.unmap();
+    return stamps;
   }
 
   private queriesAt(i: number): Queries {
@@ -191,11 +226,17 @@ export class Clock {
   }
 
   private async wall(encode: (pass: GPUComputePassEncoder) => void): Promise<number> {
+    return this.wallOf((encoder) => {
+      const pass = encoder.beginComputePass();
+      encode(pass);
+      pass.end();
+    });
+  }
+
+  private async wallOf(encode: (encoder: GPUCommandEncoder) => void): Promise<number> {
     const { gpu } = this.device;
     const encoder = gpu.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    encode(pass);
-    pass.end();
+    encode(encoder);
     const commands = encoder.finish();
     const start = this.host.now();
     gpu.queue.submit([commands]);

@@ -69,7 +69,8 @@ export class ContentSource {
   private describe(program: Program): void {
     const traits = inferTraits(program);
     for (const v of program.values.values()) {
-      if (v.role === 'computed') continue;
+      // What kernels make, or a branch or a loop hands over.
+      if (v.role === 'computed' || v.role === 'region') continue;
       const elements = constOf(
         rewrite(product(v.shape), (a) => {
           const n = a.kind === 'sym' ? program.dims.get(a.name) : undefined;

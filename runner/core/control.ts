@@ -13,6 +13,9 @@ export interface StepHost {
   read(buffer: string): Promise<number>;
   /** Sets the first element, of an integer type. */
   write(buffer: string, value: number): void;
+  /** A loop that nothing bounds and that goes on for longer is taken to be endless. */
+  readonly mostIterations?: number;
+  readonly adviceOnEndless?: string;
 }
 
 export interface BufferCopy {
@@ -23,7 +26,7 @@ export interface BufferCopy {
   readonly bytes: number;
 }
 
-/** A loop that goes on for longer is taken to be endless. */
+/** Where the host doesn't say. */
 const MOST_ITERATIONS = 2 ** 20;
 
 type Loop = ExecStep & { kind: 'loop' };
@@ -50,14 +53,14 @@ export async function runSteps(steps: readonly ExecStep[], host: StepHost): Prom
 async function runLoop(s: Loop, host: StepHost): Promise<void> {
   const counted = s.tripsBuffer === undefined ? Infinity : await host.read(s.tripsBuffer);
   const trips = Math.min(s.trips ?? Infinity, counted);
+  const most = trips < Infinity ? MOST_ITERATIONS : (host.mostIterations ?? MOST_ITERATIONS);
   let on = s.condition === undefined || (await host.read(s.condition)) !== 0;
   await host.copy(s.start.map(whole));
   for (let i = 0; on && i < trips; i++) {
-    if (i >= MOST_ITERATIONS)
-      fail(
-        'UNSUPPORTED',
-        `The loop ${s.region} has not ended after ${MOST_ITERATIONS} iterations.`,
-      );
+    if (i >= most)
+      fail('UNSUPPORTED', `The loop ${s.region} has not ended after ${most} iterations.`, {
+        advice: host.adviceOnEndless,
+      });
     if (s.iteration !== undefined) host.write(s.iteration, i);
     if (s.running !== undefined) host.write(s.running, 1);
     await host.copy(

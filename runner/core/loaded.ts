@@ -9,6 +9,7 @@ import { fail, Faulted } from './faults';
 import { everyDispatch, slotOf, writtenBuffers, type BufferPool } from './memory';
 import type { PipelineCache } from './pipelines';
 import type { StorageArray } from './storage';
+import { numbersWritten, type Replay, type Trace } from './trace';
 
 export interface LoadedDispatch {
   readonly spec: DispatchSpec;
@@ -22,6 +23,8 @@ export interface LoadedPlan {
   readonly preparing: readonly LoadedDispatch[];
   readonly dispatches: readonly LoadedDispatch[];
   buffer(id: string): GPUBuffer;
+  /** Of a plan with branches and loops: the run that is timed. */
+  readonly replay?: Replay;
 }
 
 /** The buffers of a job's plans, by slot, and those that intermediates take in turn. */
@@ -95,6 +98,19 @@ export class JobMemory {
     }
     const first = plan.prepare?.length ?? 0;
     return { plan, preparing: bound.slice(0, first), dispatches: bound.slice(first), buffer };
+  }
+
+  /** The trace of a run, ready to be encoded. */
+  replayOf(trace: Trace): Replay {
+    const words = numbersWritten(trace);
+    const offsetOf = new Map([...words].map((n, i) => [n, 4 * i]));
+    if (words.length === 0) return { trace, numbers: undefined, offsetOf };
+    const { gpu } = this.device;
+    const usage = USAGE.copySrc | USAGE.copyDst;
+    const numbers = gpu.createBuffer({ label: 'numbers', size: words.byteLength, usage });
+    gpu.queue.writeBuffer(numbers, 0, words);
+    this.uniforms.push(numbers);
+    return { trace, numbers, offsetOf };
   }
 
   /** A buffer for each place of the plan: what earlier plans of the job left, where large enough. */

@@ -133,19 +133,22 @@ function isTight(s: Series): boolean {
 function planTimes(s: Series): PlanTimes {
   const { plan, loaded } = s.contestant;
   const kernels = plan.kernels.map((k): KernelTime => {
-    const mine = loaded.dispatches.flatMap((d, i) =>
-      d.spec.kernel === k.id ? [s.dispatches[i] ?? []] : [],
+    const own = [...loaded.dispatches.keys()].filter(
+      (i) => loaded.dispatches[i]?.spec.kernel === k.id,
     );
+    const mine = own.map((i) => s.dispatches[i] ?? []);
     const rounds = mine[0]?.length ?? 0;
     const sums = Array.from({ length: rounds }, (_, r) =>
       mine.reduce((sum, samples) => sum + (samples[r] ?? 0), 0),
     );
-    return kernelTime(k, summarise(sums));
+    const time = kernelTime(k, summarise(sums));
+    const { replay } = loaded;
+    return replay ? { ...time, runs: replay.trace.runs[own[0] ?? -1] ?? 0 } : time;
   });
   const whole = summarise(s.whole);
   return {
     kernels,
-    totalUs: kernels.reduce((sum, k) => sum + k.medianUs, 0),
+    totalUs: kernels.reduce((sum, k) => sum + k.medianUs * (k.runs ?? 1), 0),
     wallUs: whole.median,
     wallSpreadUs: whole.spread,
   };

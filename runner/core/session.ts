@@ -13,16 +13,25 @@ import { ContentSource, DEFAULT_SEED } from './contents';
 import { Device, type Host, type Watch } from './device';
 import { fail, Faulted, replyOf, throwIfCancelled } from './faults';
 import { encodeDispatch, JobMemory, type LoadedPlan } from './loaded';
-import { runSteps, type StepHost } from './control';
+import { runSteps, type StepHost, writtenBySteps } from './control';
 import { measure, type Contestant } from './measure';
-import { BufferPool, checkSizes, gather, writesByDispatch, writtenShares } from './memory';
+import {
+  BufferPool,
+  checkSizes,
+  gather,
+  writesByDispatch,
+  writtenBuffers,
+  writtenShares,
+} from './memory';
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
 import { toStorage, type StorageArray } from './storage';
+import { recording, type Trace } from './trace';
 import { Agreement, OVERRUN, race, type Racer, type Stored } from './trial';
 import type {
   AdapterInfo,
   CancelSignal,
+  PlanForRun,
   PlanTimes,
   ProfileJob,
   ProfileResult,
@@ -34,7 +43,7 @@ import type {
   TrialOutcome,
   TrialResult,
 } from './types';
-import { verify, type StoredResult, type StoredResults } from './verify';
+import { KeptResults, verify, type StoredResult, type StoredResults } from './verify';
 
 /** A profile before verification. It survives structured cloning. */
 export interface MeasuredProfile {
@@ -117,10 +126,6 @@ export class Session {
     const { options, program } = job;
     const notes: string[] = [];
     const plans = [job.unfused.exec, job.fused.exec];
-    if (plans.some((p) => p.steps))
-      fail('UNSUPPORTED', 'A graph with branches or loops can be run, but not profiled yet.', {
-        advice: 'Make the conditions and the numbers of iterations constants of the file.',
-      });
     for (const p of plans) checkSizes(device, p);
     const compileStart = host.now();
     await this.pipelines.compileAll(plans, watch, signal);
@@ -141,15 +146,19 @@ export class Session {
       const unfused = await load('unfused');
       const fused = await load('fused');
       const stored = { unfused: [] as StoredResult[], fused: [] as StoredResult[] };
+      const contestants: Contestant[] = [];
       for (const c of [unfused, fused]) {
         const results = options.verify === false ? undefined : stored[c.which];
-        await this.runOnce(c.loaded, c.which, watch, signal, results);
+        const trace = await this.runOnce(c.loaded, c.which, watch, signal, results, true);
+        const replay = trace && memory.replayOf(trace);
+        contestants.push(replay ? { ...c, loaded: { ...c.loaded, replay } } : c);
+        if (trace && c.which === 'fused') notes.push(...traceNotes(trace, job.fused));
       }
       const budget = {
         iterations: Math.max(1, options.iterations ?? DEFAULT_ITERATIONS),
         seconds: options.seconds ?? DEFAULT_SECONDS,
       };
-      const { times, rounds } = await measure([unfused, fused], clock, budget, host, watch, signal);
+      const { times, rounds } = await measure(contestants, clock, budget, host, watch, signal);
       if (device.uncaptured !== undefined) notes.push(`WebGPU error: ${device.uncaptured}`);
       this.clockNotes(clock, notes);
       const unfusedTimes = times.get('unfused');
@@ -272,7 +281,8 @@ export class Session {
   /**
    * Runs kernel by kernel, so that what hangs or fails is known by name. Each result is poisoned before
    * the kernel that first writes it and read back, where `results` are asked for, after the last that
-   * does: in between its memory is its own, before and afterwards it may be another's.
+   * does: in between its memory is its own, before and afterwards it may be another's. Of what a loop
+   * runs again and again, the first few results are kept and the last. Branches and loops are traced.
    */
   private async runOnce(
     loaded: LoadedPlan,
@@ -280,13 +290,15 @@ export class Session {
     watch: Watch,
     signal: CancelSignal,
     results?: StoredResult[],
-  ): Promise<void> {
+    traced = false,
+  ): Promise<Trace | undefined> {
     const { device } = this;
     const { queue } = device.gpu;
     const all = [...loaded.preparing, ...loaded.dispatches];
     const total = all.length;
     const writes = writesByDispatch(loaded.plan);
     const shares = results ? writtenShares(loaded.plan) : [];
+    const kept = results && new KeptResults(results);
     const dispatch = async (i: number): Promise<void> => {
       const d = all[i];
       if (!d) throw new Error(`there is no dispatch ${i}`);
@@ -305,17 +317,17 @@ export class Session {
         queue.submit([encoder.finish()]);
       });
       await device.guard(queue.onSubmittedWorkDone());
-      for (const spec of results ? (writes[i]?.last ?? []) : []) {
+      for (const spec of kept ? (writes[i]?.last ?? []) : []) {
         if (spec.role === 'scratch') continue;
         throwIfCancelled(signal);
         watch.working(kernel, EXPECTED_FIRST_MS);
         const data = await this.pool.read(loaded.buffer(spec.id), spec);
-        results?.push({ kernel, spec, data });
+        kept?.add({ kernel, spec, data });
         // Of a buffer that several kernels fill, each one's share is a result of its own.
         for (const r of shares) {
           if (r.buffer !== spec.id || r.share.value === undefined) continue;
           const { value, name, shape, elements } = r.share;
-          results?.push({
+          kept?.add({
             kernel: r.kernel,
             spec: { ...spec, id: value, name, shape, elements },
             data: gather(data, r.share, spec.storage),
@@ -327,10 +339,20 @@ export class Session {
     const first = loaded.preparing.length;
     for (let i = 0; i < first; i++) await dispatch(i);
     const later = (i: number): Promise<void> => dispatch(first + i);
-    if (steps) await runSteps(steps, this.stepHost(loaded, later, watch, signal));
-    else for (const i of loaded.dispatches.keys()) await later(i);
+    let trace: Trace | undefined;
+    if (steps) {
+      const host = this.stepHost(loaded, later, watch, signal);
+      const recorder = traced ? recording(host, loaded.dispatches.length) : undefined;
+      await runSteps(steps, recorder?.host ?? host);
+      trace = recorder?.trace();
+      for (const spec of kept ? copiedOutputs(loaded.plan) : []) {
+        const data = await this.pool.read(loaded.buffer(spec.id), spec);
+        kept?.add({ spec, data });
+      }
+    } else for (const i of loaded.dispatches.keys()) await later(i);
     if (results) watch.progress({ stage, done: total, total });
     device.current = undefined;
+    return trace;
   }
 
   private stepHost(
@@ -406,6 +428,29 @@ function toStorageOf(spec: BufferSpec, data: RunJob['inputs'][number]['data']): 
   if (data instanceof Uint16Array)
     fail('BAD_INPUT', `${spec.name} is stored as ${spec.storage}, not as f16.`);
   return toStorage(data, spec.storage);
+}
+
+/** Outputs that no kernel stores: a branch or a loop hands them over. */
+function copiedOutputs(plan: ExecPlan): BufferSpec[] {
+  const written = new Set(writtenBuffers(plan).map((w) => w.spec.id));
+  const copied = writtenBySteps(plan.steps ?? []);
+  return plan.buffers.filter(
+    (b) =>
+      copied.has(b.id) && !written.has(b.id) && plan.outputs.some(({ buffer }) => buffer === b.id),
+  );
+}
+
+function traceNotes({ reads, runs }: Trace, { exec, kernels }: PlanForRun): string[] {
+  const asked = reads === 1 ? 'one number' : `${reads} numbers`;
+  const idle = kernels.filter((k) =>
+    exec.dispatches.every((d, i) => d.kernel !== k.id || (runs[i] ?? 0) === 0),
+  );
+  return [
+    `Branches and loops went as the data said; the whole plan is timed with the same course, without the time in which the host reads back ${asked} to decide.`,
+    ...(idle.length > 0
+      ? [`Not run by these inputs, so timed but not verified: ${idle.map((k) => k.id).join(', ')}.`]
+      : []),
+  ];
 }
 
 function firstLine(text: string): string {

@@ -24,6 +24,7 @@ import {
   type ValueId,
 } from '../../compiler/ir/expr';
 import { evaluate } from '../../compiler/ir/indexExpr';
+import type { ProgramRegion } from '../../compiler/ir/region';
 
 const CAP = 64;
 
@@ -89,8 +90,14 @@ interface Known {
   readonly stepped: boolean;
 }
 
-/** What to expect of each value. */
-export function expectations(program: Program): Map<ValueId, Expectation> {
+/**
+ * What to expect of each value. `runs` says how often a value in a loop's body was computed: what one
+ * iteration costs the next brings along, and adds up like the terms of a sum.
+ */
+export function expectations(
+  program: Program,
+  runs: (v: ValueId) => number = () => 1,
+): Map<ValueId, Expectation> {
   const known = new Map<ValueId, Known>();
   const out = new Map<ValueId, Expectation>();
   for (const v of program.values.values()) {
@@ -98,12 +105,65 @@ export function expectations(program: Program): Map<ValueId, Expectation> {
     const float = isFloat(v.dtype);
     known.set(v.id, { floor: float ? unitOf(v.dtype) : 0, exact: !float, stepped: false });
   }
-  for (const c of program.computes) {
-    const k = knownOf(program, c, known);
-    known.set(c.value, k);
-    out.set(c.value, expectationOf(c.dtype, k));
+  const regions = program.regions ?? [];
+  /** Errors of iterations add up as if they were independent. */
+  const grown = (k: Known, times: number): Known => ({
+    ...k,
+    floor: k.floor * Math.sqrt(Math.max(1, times)),
+  });
+  // What isn't exact comes to be known on the way round a loop: once for each loop inside another.
+  for (let pass = 0; pass <= regions.length; pass++) {
+    for (const c of program.computes) {
+      const k = knownOf(program, c, known);
+      known.set(c.value, k);
+      const times = c.region === undefined ? 1 : runs(c.value);
+      out.set(c.value, expectationOf(c.dtype, grown(k, times)));
+    }
+    for (const r of regions)
+      for (const { to, from, floorOf, times } of handedOver(r, runs)) {
+        const dtype = program.values.get(to)?.dtype ?? 'f32';
+        const all = from.flatMap((v) => known.get(v) ?? []);
+        const floors = (floorOf ?? from).flatMap((v) => known.get(v)?.floor ?? []);
+        const k = grown(
+          {
+            floor: Math.max(isFloat(dtype) ? unitOf(dtype) : 0, ...floors),
+            exact: all.every((x) => x.exact),
+            stepped: all.some((x) => x.stepped),
+          },
+          times,
+        );
+        known.set(to, k);
+        out.set(to, expectationOf(dtype, k));
+      }
   }
   return out;
+}
+
+interface HandedOver {
+  readonly to: ValueId;
+  readonly from: readonly ValueId[];
+  /** Where its floor comes from; absent: from all of them. */
+  readonly floorOf?: readonly ValueId[];
+  /** How often errors have added up by then. */
+  readonly times: number;
+}
+
+function handedOver(r: ProgramRegion, runs: (v: ValueId) => number): HandedOver[] {
+  if (r.kind === 'branch')
+    return r.results.map((to, k) => ({
+      to,
+      from: r.arms.flatMap((a) => a.gives[k] ?? []),
+      times: 1,
+    }));
+  return [
+    ...r.carried.flatMap(({ initial, formal, next, result }): HandedOver[] => [
+      // One iteration's: all of them are counted in the result.
+      { to: formal, from: [initial, next], floorOf: [initial], times: 1 },
+      { to: result, from: [initial, next], times: runs(next) },
+    ]),
+    ...r.sliced.map((s) => ({ to: s.formal, from: [s.source], times: 1 })),
+    ...r.stacked.map((s) => ({ to: s.result, from: [s.element], times: runs(s.element) })),
+  ];
 }
 
 function knownOf(program: Program, c: Compute, known: ReadonlyMap<ValueId, Known>): Known {

@@ -40,11 +40,13 @@ export interface KernelTime {
   readonly gbps: number;
   readonly gflops: number;
   readonly estimatedUs: number;
+  /** In a plan with branches or loops: how often a run of the plan ran it. Its time is of one of them. */
+  readonly runs?: number;
 }
 
 export interface PlanTimes {
   readonly kernels: readonly KernelTime[];
-  /** Sum of the kernels' medians. */
+  /** Sum of the kernels' medians, each as often as it ran. */
   readonly totalUs: number;
   /** The whole plan in one submit, buffers resident on the GPU: median from first to last timestamp, or wall time. */
   readonly wallUs: number;

@@ -2,11 +2,15 @@
  * Branches and loops on a GPU: plans whose steps the host decides.
  */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Compilation, compile } from '../../compiler';
 import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import type { RunJob } from '../../runner/core';
+import { planForRun } from '../../runner/core/planForRun';
 import { createNodeRunner, type NodeRunner } from '../../runner/node';
+import { cli } from '../harness/cli';
 import { randomControlModel } from '../unit/onnx/controlModels';
 import {
   attr,
@@ -92,36 +96,37 @@ describe('branches and loops', function () {
     }
   });
 
-  it('a long scan along the second axis, backwards', async () => {
-    const length = 700;
-    const body = graph({
+  const length = 700;
+  const body = graph({
+    nodes: [
+      node('Mul', ['s', 'half'], ['h']),
+      node('Add', ['h', 'x'], ['s1']),
+      node('Relu', ['s1'], ['row']),
+    ],
+    inputs: [value('s', FLOAT, [2]), value('x', FLOAT, [2])],
+    outputs: [value('s1', FLOAT, [2]), value('row', FLOAT, [2])],
+    initializers: [tensor('half', FLOAT, [], raw(...floatBits(0.5)))],
+  });
+  const along = ['scan_input_axes', 'scan_output_axes', 'scan_input_directions'].map((name) =>
+    attr.ints(name, [1]),
+  );
+  /** Along the second axis, backwards. */
+  const longScan = model(
+    {
       nodes: [
-        node('Mul', ['s', 'half'], ['h']),
-        node('Add', ['h', 'x'], ['s1']),
-        node('Relu', ['s1'], ['row']),
+        node('Scan', ['s0', 'xs'], ['last', 'rows'], {
+          attrs: [attr.graph('body', body), attr.int('num_scan_inputs', 1), ...along],
+        }),
+        node('Neg', ['rows'], ['out']),
       ],
-      inputs: [value('s', FLOAT, [2]), value('x', FLOAT, [2])],
-      outputs: [value('s1', FLOAT, [2]), value('row', FLOAT, [2])],
-      initializers: [tensor('half', FLOAT, [], raw(...floatBits(0.5)))],
-    });
-    const along = ['scan_input_axes', 'scan_output_axes', 'scan_input_directions'].map((name) =>
-      attr.ints(name, [1]),
-    );
-    const c = await compiled(
-      model(
-        {
-          nodes: [
-            node('Scan', ['s0', 'xs'], ['last', 'rows'], {
-              attrs: [attr.graph('body', body), attr.int('num_scan_inputs', 1), ...along],
-            }),
-            node('Neg', ['rows'], ['out']),
-          ],
-          inputs: [value('s0', FLOAT, [2]), value('xs', FLOAT, [2, length])],
-          outputs: [value('last', FLOAT, [2]), value('out', FLOAT, [2, length])],
-        },
-        11,
-      ),
-    );
+      inputs: [value('s0', FLOAT, [2]), value('xs', FLOAT, [2, length])],
+      outputs: [value('last', FLOAT, [2]), value('out', FLOAT, [2, length])],
+    },
+    11,
+  );
+
+  it('a long scan along the second axis, backwards', async () => {
+    const c = await compiled(longScan);
     assert.equal(c.result.regions?.length, 1);
     const xs = Array.from({ length: 2 * length }, (_, i) => ((i * 7) % 11) - 5);
     const s = [1, 2];
@@ -173,14 +178,72 @@ describe('branches and loops', function () {
     assert.ok((await runner.adapter()).ok);
   });
 
-  it('can’t be profiled, and says so', async () => {
-    const c = await compiled(endless);
-    const plan = (which: 'fused' | 'unfused') => ({ exec: c.execPlan(which), kernels: [] });
-    const reply = await runner.profile(
-      { fused: plan('fused'), unfused: plan('unfused'), program: c.program, options: {} },
+  const profileOf = (c: Compilation, seconds = 0.05) =>
+    runner.profile(
+      {
+        fused: planForRun(c, 'fused'),
+        unfused: planForRun(c, 'unfused'),
+        program: c.reference,
+        options: { seconds },
+      },
       () => undefined,
       NEVER,
     );
+
+  it('are profiled: each kernel with how often it ran, results verified run by run', async () => {
+    let looped = 0;
+    for (let seed = 1, done = 0; done < 12; seed++) {
+      const c = await compiled(randomControlModel(randomNumbers(seed * 104729)).bytes);
+      if (!c.result.regions) continue;
+      done++;
+      const reply = await profileOf(c);
+      if (!reply.ok) assert.fail(JSON.stringify(reply.fault));
+      const { verification, fused, unfused } = reply.value;
+      assert.deepEqual(
+        [...verification.outputs, ...verification.kernels].filter((x) => !x.ok),
+        [],
+        `seed ${seed}`,
+      );
+      assert.ok(verification.ok);
+      for (const plan of [fused, unfused]) {
+        const sum = plan.kernels.reduce((n, k) => n + k.medianUs * (k.runs ?? 1), 0);
+        assert.ok(Math.abs(sum - plan.totalUs) <= 1e-9 * sum + 1e-9);
+        assert.ok(
+          plan.wallUs > 0 || plan.kernels.every((k) => k.runs === 0),
+          `seed ${seed}: ${JSON.stringify(plan)}`,
+        );
+        looped += plan.kernels.filter((k) => (k.runs ?? 0) > 1).length;
+      }
+    }
+    assert.ok(looped > 0);
+  });
+
+  it('a scan of 700 rows runs its kernel 700 times, and is tuned', async () => {
+    const c = await compiled(longScan);
+    const reply = await profileOf(c);
+    if (!reply.ok) assert.fail(JSON.stringify(reply.fault));
+    const { fused, verification, notes } = reply.value;
+    assert.ok(verification.ok, JSON.stringify(verification));
+    assert.deepEqual(
+      fused.kernels.map((k) => k.runs).filter((n) => n === 700),
+      [700],
+    );
+    assert.match(notes.join(' '), /went as the data said/);
+    const folder = await mkdtemp(path.join(tmpdir(), 'fusion-lens-control-'));
+    try {
+      const file = path.join(folder, 'scan.onnx');
+      await writeFile(file, longScan);
+      const tuned = await cli(['tune', file, '--seconds', '1', '--json']);
+      assert.equal(tuned.code, 0, tuned.err);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+
+  it('what doesn’t end on made-up inputs isn’t timed, and says so', async () => {
+    const c = await compiled(endless);
+    const reply = await profileOf(c);
     assert.equal(reply.ok ? '' : reply.fault.code, 'UNSUPPORTED');
+    assert.match(reply.ok ? '' : reply.fault.message, /has not ended after 1024 iterations/);
   });
 });

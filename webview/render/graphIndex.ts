@@ -132,7 +132,8 @@ export function isOff(predicted: number, measured: number): boolean {
 export function kernelUs(kernel: KernelView, times: Times | undefined): number {
   // No run takes it.
   if (kernel.atLoad) return 0;
-  return times?.of(kernel)?.medianUs ?? kernel.estimatedUs;
+  const measured = times?.of(kernel);
+  return measured ? measured.medianUs * (measured.runs ?? 1) : kernel.estimatedUs;
 }
 
 /** Kernels that run at load, with those of their nodes that no run computes anything of. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { binary, cast, constant, load, unary } from '../../../compiler/ir/expr';
+import type { Program } from '../../../compiler/ir/compute';
+import * as I from '../../../compiler/ir/indexExpr';
 import { interpret } from '../../../compiler/reference';
 import { ContentSource } from '../../../runner/core/contents';
 import type { Host, Watch } from '../../../runner/core/device';
 import { toStorage, type StorageArray } from '../../../runner/core/storage';
 import { compare, expectations, uncancelled } from '../../../runner/core/tolerance';
-import { verify, type StoredResult } from '../../../runner/core/verify';
+import { KeptResults, verify, type StoredResult } from '../../../runner/core/verify';
 import type { CancelSignal, ProfileJob, Verification } from '../../../runner/core/types';
 import type { BufferSpec, ExecPlan } from '../../../compiler/result';
 import { Builder } from '../reference/programs';
@@ -183,5 +185,81 @@ describe('verification', () => {
     assert.ok(compare([1.2e-7], [-4e-16], 'f32', 'float').maxRel > 1e8);
     assert.ok(compare([1.2e-7], [-4e-16], 'f32', 'float', 4).maxRel < 1e-7);
     assert.ok(compare([1.2e-7, 5], [-4e-16, 4], 'f32', 'float', 4).maxRel > 0.2);
+  });
+
+  it('compares a loop’s body run by run, and how often it ran', async () => {
+    const b = new Builder();
+    b.input('x', [4]);
+    b.input('f', [4]);
+    b.compute([4], (d) =>
+      binary('add', binary('mul', load('f', d, 'f32'), constant(0.5, 'f32')), constant(1, 'f32')),
+    );
+    const p = b.program();
+    const x = p.values.get('x');
+    assert.ok(x);
+    const region = (id: string): [string, typeof x] => [id, { ...x, id, name: id, role: 'region' }];
+    const TRIPS = 7;
+    const carried = [{ initial: 'x', formal: 'f', next: 'v0', result: 'r' }];
+    const looped: Program = {
+      ...p,
+      values: new Map([...p.values, region('f'), region('r')]),
+      computes: p.computes.map((c) => ({ ...c, region: 'n/body' })),
+      inputs: ['x'],
+      outputs: [{ name: 'r', value: 'r', shape: x.shape }],
+      regions: [
+        {
+          kind: 'loop',
+          id: 'n',
+          body: 'n/body',
+          trips: I.num(TRIPS),
+          carried,
+          sliced: [],
+          stacked: [],
+        },
+      ],
+    };
+    const start = (await new ContentSource(looped, {}, host).forReference()).get('x') ?? [];
+    const spec = (id: string): BufferSpec => ({
+      ...{ id, name: id, dtype: 'f32', storage: 'f32', shape: [4], elements: 4, bytes: 16 },
+      role: 'output',
+    });
+    const runs = async (
+      trips: number,
+      change: (run: number, data: Float32Array) => void,
+    ): Promise<Verification> => {
+      const results: StoredResult[] = [];
+      const kept = new KeptResults(results);
+      let at = Float32Array.from(start);
+      for (let run = 0; run < trips; run++) {
+        at = at.map((v) => v * 0.5 + 1);
+        change(run, at);
+        kept.add({ kernel: 'k0', spec: spec('v0'), data: at });
+      }
+      kept.add({ spec: spec('r'), data: at });
+      assert.deepEqual(
+        results.map((r) => r.run),
+        [undefined, 1, 2, trips - 1, undefined],
+      );
+      const exec: ExecPlan = {
+        buffers: [spec('v0'), spec('r')],
+        dispatches: [],
+        outputs: [{ name: 'r', buffer: 'r', shape: [4] }],
+      };
+      const plan = { exec, kernels: [] };
+      const job = { fused: plan, unfused: plan, program: looped, options: {} };
+      return verify(job, { fused: results, unfused: results }, host, watch, never);
+    };
+    const right = await runs(TRIPS, () => undefined);
+    assert.ok(right.ok, JSON.stringify(right));
+    assert.deepEqual(
+      right.kernels.map((k) => [k.kernel, k.name, k.ok]),
+      [['k0', 'v0', true]],
+    );
+    const wrong = await runs(TRIPS, (run, data) => {
+      if (run === 2) data[1] = (data[1] ?? 0) + 0.01;
+    });
+    assert.equal(wrong.kernels.find((k) => !k.ok)?.kernel, 'k0');
+    assert.equal((await runs(TRIPS + 1, () => undefined)).ok, false);
+    assert.equal((await runs(TRIPS - 1, () => undefined)).ok, false);
   });
 });

@@ -60,7 +60,8 @@ export function kernelDetails(context: DetailsContext, kernel: KernelView): HTML
       [
         'Time',
         measured
-          ? `${formatUs(measured.medianUs)} ± ${formatUs(measured.spreadUs)} measured, ${formatUs(kernel.estimatedUs)} predicted`
+          ? `${formatUs(measured.medianUs)} ± ${formatUs(measured.spreadUs)} measured, ${formatUs(kernel.estimatedUs)} predicted` +
+            (measured.runs === undefined ? '' : `; ran ${plural(measured.runs, 'time')}`)
           : `${formatUs(kernel.estimatedUs)} predicted`,
       ],
       ['Bound by', kernel.bound],
