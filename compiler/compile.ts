@@ -334,12 +334,14 @@ function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
   for (const t of graph.tensors.values()) {
     const type = lowered.types.get(t.id) ?? t.type;
     const shape = type?.shape ?? [];
-    const elements = type ? shape.reduce((p, d) => p * I.evaluate(d, bind), 1) : 0;
+    const sizes = shape.map((d) => I.evaluate(d, bind));
+    const elements = type ? sizes.reduce((p, n) => p * n, 1) : 0;
     out.push({
       id: t.id,
       name: t.name,
       dtype: type?.dtype ?? 'f32',
       shape: type ? shape.map((d) => I.constOf(d) ?? I.printIndex(d)) : ['?'],
+      ...(shape.some((d) => I.constOf(d) === undefined) ? { sizes } : {}),
       elements,
       bytes: type ? elements * dtypeBytes(type.dtype) : 0,
       role: t.role,

@@ -18,6 +18,8 @@ export interface TensorView {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: readonly ShownDim[];
+  /** The shape with symbolic dims bound to their profiling values; absent where it has none. */
+  readonly sizes?: readonly number[];
   /** With symbolic dims bound to their profiling values. */
   readonly elements: number;
   readonly bytes: number;

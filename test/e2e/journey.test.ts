@@ -76,6 +76,11 @@ for (const theme of ['dark', 'light'] as const)
       const frame = await workbench().webviewFrame('.replay');
       const ended = await poll(20_000, () => frame.$('.replay[hidden]'));
       assert.ok(ended, 'the replay of the old plan goes on');
+      const said = await poll(20_000, async () => {
+        const notices = await frame.$$eval('.notice', (all) => all.map((e) => e.textContent ?? ''));
+        return notices.some((n) => n.startsWith('The replay has ended')) || undefined;
+      });
+      assert.ok(said, 'the replay ended without a word');
     });
 
     it('opens a binary model as a graph', async () => {

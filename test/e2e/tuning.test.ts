@@ -10,29 +10,31 @@ y = relu(x @ w)
 output y
 `;
 
-describe('tuning in the workbench', () => {
-  const workbench = useWorkbench({ files: { 'tune.fuse': source } });
+/** Dawn in a process of Node; and, in a browser's own extension host, the GPU of the graph's page. */
+for (const webHost of [false, true])
+  describe(`tuning in the workbench${webHost ? ' of a web host' : ''}`, () => {
+    const workbench = useWorkbench({ webHost, files: { 'tune.fuse': source } });
 
-  it('shows every candidate in the panel, and profiles with what it found', async function () {
-    this.timeout(180_000);
-    await workbench().openFile('tune.fuse');
-    await workbench().waitForCodeLens(/2 ops → 1 kernel/);
-    await workbench().clickCodeLens(/^Show graph$/);
-    await workbench().webviewFrame('svg');
-    await workbench().clickCodeLens(/^Tune$/);
-    const frame = await workbench().webviewFrame('details.tuned', 120_000);
-    await frame.$eval('details.tuned', (d) => d.setAttribute('open', ''));
-    const rows = await poll(10_000, async () => {
-      const n = await frame.$$eval('details.tuned tbody tr', (all) => all.length);
-      return n > 3 ? n : undefined;
+    it('shows every candidate in the panel, and profiles with what it found', async function () {
+      this.timeout(180_000);
+      await workbench().openFile('tune.fuse');
+      await workbench().waitForCodeLens(/2 ops → 1 kernel/);
+      await workbench().clickCodeLens(/^Show graph$/);
+      await workbench().webviewFrame('svg');
+      await workbench().clickCodeLens(/^Tune$/);
+      const frame = await workbench().webviewFrame('details.tuned', 120_000);
+      await frame.$eval('details.tuned', (d) => d.setAttribute('open', ''));
+      const rows = await poll(10_000, async () => {
+        const n = await frame.$$eval('details.tuned tbody tr', (all) => all.length);
+        return n > 3 ? n : undefined;
+      });
+      assert.ok(rows, 'no table of candidates');
+      const text = await frame.$eval('details.tuned', (d) => d.textContent ?? '');
+      assert.match(text, /default: .*workgroup = 64/);
+      const picture = await workbench().screenshot(webHost ? 'tuning-page.png' : 'tuning.png');
+      assert.ok(statSync(picture).size > 20_000);
+      await workbench().clickCodeLens(/^Profile$/);
+      const summary = await workbench().waitForCodeLens(/measured/, 90_000);
+      assert.match(summary, /verified/);
     });
-    assert.ok(rows, 'no table of candidates');
-    const text = await frame.$eval('details.tuned', (d) => d.textContent ?? '');
-    assert.match(text, /default: .*workgroup = 64/);
-    const picture = await workbench().screenshot('tuning.png');
-    assert.ok(statSync(picture).size > 20_000);
-    await workbench().clickCodeLens(/^Profile$/);
-    const summary = await workbench().waitForCodeLens(/measured/, 90_000);
-    assert.match(summary, /verified/);
   });
-});

@@ -1,5 +1,5 @@
 /** Numbers, sizes and shapes as people read them, short enough for a label. */
-import type { ShownDim } from '../../compiler/result';
+import type { ShownDim, TensorView } from '../../compiler/result';
 
 /** U+00A0: keeps a number and its unit on one line. */
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
@@ -71,8 +71,26 @@ export function formatPercent(share: number): string {
   return `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 
+/** `64×(H + 1) // 2` could be read two ways: a dim that is itself an expression is put in brackets. */
 export function formatShape(shape: readonly ShownDim[]): string {
-  return shape.length === 0 ? 'scalar' : shape.join('×');
+  if (shape.length === 0) return 'scalar';
+  const bracketed = shape.length > 1;
+  return shape
+    .map((dim) => (bracketed && typeof dim === 'string' && dim.includes(' ') ? `(${dim})` : dim))
+    .join('×');
+}
+
+/** The shape in `width` px of text: where its names are too long, the sizes that they stand for now. */
+export function fitShape({ shape, sizes }: TensorView, width: number, size: number): string {
+  const named = formatShape(shape);
+  return textWidth(named, size) <= width || !sizes
+    ? fitText(named, width, size)
+    : fitText(formatShape(sizes), width, size);
+}
+
+/** The shape as it is written, and what its names stand for now. */
+export function shapeText({ shape, sizes }: TensorView): string {
+  return `${formatShape(shape)}${sizes ? ` (now ${formatShape(sizes)})` : ''}`;
 }
 
 export function plural(n: number, one: string, many = `${one}s`): string {

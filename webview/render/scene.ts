@@ -9,7 +9,7 @@
  */
 import type { Decision, KernelView, NodeView, TensorView } from '../../compiler/result';
 import type { InnerGraph, LayoutBox, OuterEdge } from '../layout/types';
-import { fitText, formatBytes, formatShape, plural, textWidth } from './format';
+import { fitShape, fitText, formatBytes, plural, shapeText, textWidth } from './format';
 import { type GraphIndex, loadedOnly, type View } from './graphIndex';
 import { framesOf } from './frames';
 import type { Box, InnerEdges, KernelBox, Leaf, Scene, SceneEdge } from './sceneTypes';
@@ -83,7 +83,9 @@ class SceneBuilder {
     const kind = tensor.role === 'result' ? 'const' : tensor.role;
     const title = tensor.name || tensor.id;
     const size = tensor.elements > 1 ? ` · ${formatBytes(tensor.bytes)}` : '';
-    const subtitle = fitText(`${formatShape(tensor.shape)} ${tensor.dtype}${size}`, MAX_TEXT, 11);
+    const facts = ` ${tensor.dtype}${size}`;
+    const shape = fitShape(tensor, MAX_TEXT - textWidth(facts, 11), 11);
+    const subtitle = `${shape}${facts}`;
     this.addLeaf(
       {
         id: `t:${tensor.id}`,
@@ -428,13 +430,13 @@ function leafWidth(title: string, subtitle: string, least: number, extra = 0): n
 
 export function tensorText(tensor: TensorView | undefined): string {
   if (!tensor) return '';
-  return `${tensor.dtype} ${formatShape(tensor.shape)}, ${formatBytes(tensor.bytes)}`;
+  return `${tensor.dtype} ${shapeText(tensor)}, ${formatBytes(tensor.bytes)}`;
 }
 
 function edgeLabel(tensor: TensorView | undefined, kind: SceneEdge['kind'], count: number): string {
   if (!tensor || kind === 'leg') return '';
   const times = count > 1 ? ` (${count} times)` : '';
-  const shape = fitText(formatShape(tensor.shape), 110, 10.5);
+  const shape = fitShape(tensor, 110, 10.5);
   return kind === 'free'
     ? `${shape}${times}`
     : `${shape} ${tensor.dtype} · ${formatBytes(tensor.bytes)}${times}`;

@@ -25,7 +25,7 @@ export function search(index: GraphIndex, query: string): readonly Hit[] {
     if (named) hits.push({ kind: 'kernel', id: kernel.id });
   }
   for (const node of graph.nodes) {
-    const shapes = node.results.map((id) => shapeOf(index, id));
+    const shapes = node.results.flatMap((id) => shapesOf(index, id));
     const names = node.results.map((id) => index.tensors.get(id)?.name ?? '');
     const text = [node.name, node.op, node.sourceOp, ...names].join('\n').toLowerCase();
     if (words.every((word) => matches(word, text, shapes)))
@@ -34,15 +34,18 @@ export function search(index: GraphIndex, query: string): readonly Hit[] {
   for (const tensor of graph.tensors) {
     if (tensor.role === 'result') continue;
     const text = tensor.name.toLowerCase();
-    if (words.every((word) => matches(word, text, [shapeOf(index, tensor.id)])))
+    if (words.every((word) => matches(word, text, shapesOf(index, tensor.id))))
       hits.push({ kind: 'tensor', id: tensor.id });
   }
   return hits;
 }
 
-function shapeOf(index: GraphIndex, tensor: string): string {
-  const shape = index.tensors.get(tensor)?.shape ?? [];
-  return `,${formatShape(shape).toLowerCase().replaceAll('×', ',')},`;
+/** With its names, and with the sizes that they stand for now. */
+function shapesOf(index: GraphIndex, tensor: string): string[] {
+  const { shape = [], sizes } = index.tensors.get(tensor) ?? {};
+  return [shape, ...(sizes ? [sizes] : [])].map(
+    (dims) => `,${formatShape(dims).toLowerCase().replaceAll('×', ',')},`,
+  );
 }
 
 function matches(word: string, text: string, shapes: readonly string[]): boolean {

@@ -33,6 +33,8 @@ export interface State {
   readonly weights: boolean | undefined;
   readonly query: string;
   readonly replay: Replay | undefined;
+  /** An edit has put an end to a replay, and nobody has taken note yet. */
+  readonly replayLost: boolean;
 }
 
 /** The search shown step by step: `index` is then of the plan behind the step, `times` go with it. */
@@ -68,6 +70,7 @@ export type Action =
   | { readonly type: 'weights'; readonly on: boolean }
   | { readonly type: 'search'; readonly query: string }
   | { readonly type: 'replay'; readonly on: boolean }
+  | { readonly type: 'replayLossSeen' }
   | { readonly type: 'steps'; readonly steps: readonly FusionStep[] }
   | { readonly type: 'step'; readonly at: number }
   | { readonly type: 'planAt'; readonly planAt: PlanAtStep };
@@ -106,6 +109,7 @@ export function initialState(uri: string, saved: Partial<PanelState> | undefined
     weights: undefined,
     query: '',
     replay: undefined,
+    replayLost: false,
   };
 }
 
@@ -141,8 +145,15 @@ export function update(state: State, action: Action): State {
       return { ...state, query: action.query };
     case 'replay':
       return action.on ? startReplay(state) : endReplay(state);
-    case 'steps':
-      return state.replay ? { ...state, replay: { ...state.replay, steps: action.steps } } : state;
+    case 'replayLossSeen':
+      return { ...state, replayLost: false };
+    case 'steps': {
+      const { replay } = state;
+      const { steps } = action;
+      return replay
+        ? { ...state, replay: { ...replay, steps, at: Math.min(replay.at, steps.length) } }
+        : state;
+    }
     case 'step': {
       const { replay } = state;
       const at = Math.max(0, Math.min(action.at, replay?.steps?.length ?? 0));
@@ -164,7 +175,27 @@ function startReplay(state: State): State {
     shown: state.shown === 'before' ? 'after' : state.shown,
     selection: NOTHING,
     replay: { finished: index, finishedTimes: times, steps: undefined, at: 0 },
+    replayLost: false,
   };
+}
+
+/**
+ * What a replay is when a new plan arrives: of the same ops it begins again, at the same step (another
+ * adapter, a directive, a tuned record: their plan has steps of its own); of others there is none.
+ */
+function replayOf(
+  replay: Replay,
+  finished: GraphIndex,
+  finishedTimes: Times | undefined,
+): Replay | undefined {
+  const ops = ({ result }: GraphIndex): string =>
+    JSON.stringify([
+      result.graph.nodes.map(({ id, op, operands, attrs }) => [id, op, operands, attrs]),
+      result.graph.tensors.map(({ id, name, shape }) => [id, name, shape]),
+    ]);
+  return ops(replay.finished) === ops(finished)
+    ? { finished, finishedTimes, steps: undefined, at: replay.at }
+    : undefined;
 }
 
 function endReplay(state: State): State {
@@ -197,15 +228,17 @@ function receive(state: State, message: HostToWebview): State {
   switch (message.type) {
     case 'result': {
       const index = new GraphIndex(message.result);
+      const times = message.profile && new Times(message.profile, message.result);
+      const replay = state.replay && replayOf(state.replay, index, times);
       return {
         ...state,
         index,
-        times: message.profile && new Times(message.profile, message.result),
+        times,
         stale: message.stale,
         busy: undefined,
         unavailable: undefined,
-        // What was replayed is another plan now.
-        replay: undefined,
+        replay,
+        replayLost: state.replayLost || (state.replay !== undefined && replay === undefined),
         selection: stillThere(index, state.selection),
       };
     }

@@ -7,6 +7,8 @@ import { h, link } from './dom';
 export interface NoticeEvents {
   readonly profile: () => void;
   readonly dismiss: () => void;
+  readonly replay: () => void;
+  readonly dismissReplay: () => void;
 }
 
 /** `faults` are those of the page itself. */
@@ -44,6 +46,15 @@ export function notices(
       link('Try again', events.profile),
     );
   }
+  if (state.replayLost)
+    add(
+      'info',
+      h('span', {}, 'The replay has ended: the text has changed, and its plan with it.'),
+      ' ',
+      link('Replay the new plan', events.replay),
+      ' ',
+      link('Dismiss', events.dismissReplay),
+    );
   const profile = state.times?.profile;
   if (
     profile &&

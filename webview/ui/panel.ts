@@ -125,7 +125,10 @@ export class Panel {
   }
 
   receive(message: HostToWebview): void {
+    const replayed = this.state.replay?.finished;
     this.dispatch({ type: 'host', message });
+    const now = this.state.replay?.finished;
+    if (now && now !== replayed) this.replay.fetchSteps();
     if (message.type === 'select' && message.reveal) this.reveal();
   }
 
@@ -301,6 +304,8 @@ export class Panel {
           this.faults = [];
           this.render(false);
         },
+        replay: () => this.replay.start(),
+        dismissReplay: () => this.dispatch({ type: 'replayLossSeen' }),
       }),
     );
     this.replay.update(state);

@@ -65,8 +65,13 @@ export class ReplayControl {
 
   /** Shows the plan without fusion, and asks for the steps that lead away from it. */
   start(): void {
-    this.plans.clear();
     this.panel.dispatch({ type: 'replay', on: true });
+    this.fetchSteps();
+  }
+
+  /** Asks for the steps of the plan that is replayed now, be it the first or one that took its place. */
+  fetchSteps(): void {
+    this.plans.clear();
     const finished = this.panel.state().replay?.finished;
     if (!finished) return;
     this.host.requestSteps().then(
@@ -95,7 +100,7 @@ export class ReplayControl {
   /** Brings the drawing to the step that is wanted by now. */
   private fetch(): void {
     const { replay } = this.panel.state();
-    if (!replay) return;
+    if (!replay?.steps) return;
     const { at, finished } = replay;
     const known = this.plans.get(at);
     if (known) {

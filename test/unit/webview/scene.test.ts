@@ -4,10 +4,12 @@ import assert from 'node:assert/strict';
 import { TwoLevelLayout } from '../../../webview/layout/twoLevel';
 import { describe as say } from '../../../webview/render/describe';
 import {
+  fitShape,
   fitText,
   formatBytes,
   formatShape,
   formatUs,
+  shapeText,
   textWidth,
 } from '../../../webview/render/format';
 import { GraphIndex, Times, type View } from '../../../webview/render/graphIndex';
@@ -22,6 +24,7 @@ import {
 } from '../../../webview/render/palette';
 import { type Bounds, placeScene, type PlacedScene } from '../../../webview/render/placed';
 import { buildScene } from '../../../webview/render/scene';
+import { search } from '../../../webview/state/search';
 import { svgText } from '../../../webview/render/svgText';
 import { compile } from '../../../compiler';
 import type { CompileResult } from '../../../compiler/result';
@@ -349,5 +352,35 @@ describe('the exported SVG', () => {
     const make = (): string =>
       svgText([{ title: 't', placed: draw(transformer(), 'after') }], makePalette(DARK_THEME));
     assert.equal(make(), make());
+  });
+});
+
+describe('shapes with names', () => {
+  /** Exporters write names that no label has room for. */
+  const result = (): CompileResult => {
+    const dim = 'a_dynamic_dimension_that_an_exporter_named';
+    const text = `dim ${dim} = 12\ndim B = 3\ninput x: f32[B, ${dim}]\ny = relu(x)\nz = y.sum(-1)\noutput z\n`;
+    return compile({ file: 'names.fuse', bytes: new TextEncoder().encode(text) }).result;
+  };
+
+  it('are labelled with their sizes where there is no room for the names', () => {
+    const index = new GraphIndex(result());
+    const x = [...index.tensors.values()].find((t) => t.name === 'x');
+    const z = [...index.tensors.values()].find((t) => t.name === 'z');
+    assert.ok(x && z);
+    assert.equal(fitShape(x, 110, 10.5), '3×12');
+    assert.equal(fitShape(z, 110, 10.5), 'B');
+    assert.equal(shapeText(z), 'B (now 3)');
+    const labels = draw(result(), 'before').edges.map(({ edge }) => edge.label);
+    assert.ok(
+      labels.some((label) => label.startsWith('3×12 f32')),
+      labels.join(' | '),
+    );
+    assert.ok(search(index, '3x12').some((h) => h.kind === 'tensor'));
+  });
+
+  it('are told apart where a dim is an expression', () => {
+    assert.equal(formatShape(['N', '(H + 1) // 2', 8]), 'N×((H + 1) // 2)×8');
+    assert.equal(formatShape(['(H + 1) // 2']), '(H + 1) // 2');
   });
 });

@@ -73,8 +73,31 @@ describe('panel state', () => {
     assert.equal(state.index, measured.index);
     assert.equal(state.times?.current, true);
     assert.equal(state.selection.kind, 'none');
-    const again = update(state, { type: 'replay', on: true });
-    assert.equal(host(again, { type: 'result', result, stale: false }).replay, undefined);
+  });
+
+  it('begins a replay again for a new plan of the same ops, and says when an edit ends it', () => {
+    const result = mlp();
+    const step: FusionStep = {
+      ...{ kind: 'vertical', left: ['n0'], right: ['n1'], gainUs: 1, weighed: true },
+      ...{ alternatives: [], more: 0, kernels: 1, estimatedUs: 9 },
+    };
+    let state = update(loaded(result), { type: 'replay', on: true });
+    state = update(state, { type: 'steps', steps: [step, step] });
+    state = update(state, { type: 'step', at: 2 });
+    // The plan for another adapter has steps of its own, here fewer.
+    const other = host(state, { type: 'result', result: mlp(), stale: false });
+    assert.deepEqual(
+      [other.replay?.finished === other.index, other.replay?.steps, other.replay?.at],
+      [true, undefined, 2],
+    );
+    assert.equal(update(other, { type: 'steps', steps: [step] }).replay?.at, 1);
+    assert.equal(other.replayLost, false);
+    const edited = mlp();
+    const graph = { ...edited.graph, nodes: edited.graph.nodes.slice(1) };
+    const lost = host(state, { type: 'result', result: { ...edited, graph }, stale: false });
+    assert.deepEqual([lost.replay, lost.replayLost], [undefined, true]);
+    assert.equal(update(lost, { type: 'replay', on: true }).replayLost, false);
+    assert.equal(update(lost, { type: 'replayLossSeen' }).replayLost, false);
   });
 
   it('is busy and stale until the next result', () => {

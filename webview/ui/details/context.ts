@@ -3,7 +3,7 @@ import type { TuneResult } from '../../../tuner/types';
 import type { Decision, TensorView } from '../../../compiler/result';
 import type { Verdict } from '../../../compiler/fusion/verdicts';
 import type { CodeAnswer } from '../../host';
-import { formatBytes, formatNumber, formatShape } from '../../render/format';
+import { formatBytes, formatNumber, shapeText } from '../../render/format';
 import type { GraphIndex, Times } from '../../render/graphIndex';
 import type { Selection } from '../../state/selection';
 import { button } from '../components';
@@ -78,7 +78,7 @@ export function tensorLink(context: DetailsContext, id: string): HTMLElement {
 }
 
 export function tensorFacts(tensor: TensorView): string {
-  return `${tensor.dtype} ${formatShape(tensor.shape)} · ${formatBytes(tensor.bytes)}`;
+  return `${tensor.dtype} ${shapeText(tensor)} · ${formatBytes(tensor.bytes)}`;
 }
 
 /** Tensors with where they come from. */
