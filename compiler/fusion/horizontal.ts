@@ -102,6 +102,7 @@ function candidateOf(
     case 'loop':
     case 'row':
     case 'stream':
+    case 'scan':
     case 'transpose': {
       const workgroup = features.threads / Math.max(1, features.workgroups);
       return { group, scheduled: scheduled.value, workgroup };
@@ -166,6 +167,7 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
     case 'loop':
       return `loop ${s.schedule.params.workgroup}`;
     case 'row':
+    case 'scan':
     case 'stream': {
       const structure = search.structure(group.id);
       const number = structures.get(structure) ?? structures.size;

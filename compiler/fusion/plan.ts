@@ -20,6 +20,7 @@ import { buildKernel } from '../schedule/build';
 import { contractionDims, isContraction } from '../schedule/contraction';
 import type { Schedule, SchedulePart, Scheduled } from '../schedule/schedule';
 import { kernelTimeUs, spillVerdict } from '../schedule/time';
+import { scanWorkgroups } from '../schedule/scan';
 import { transposeWorkgroups } from '../schedule/transpose';
 import { blockThreads } from '../schedule/staging';
 import { streamWorkgroups } from '../schedule/streamLayout';
@@ -199,6 +200,7 @@ function horizontal(
         case 'loop':
         case 'row':
         case 'stream':
+        case 'scan':
         case 'transpose':
           return [{ spec: p.spec, schedule }];
         case 'split':
@@ -275,6 +277,7 @@ export function alone(k: PlanKernel): PlanKernel {
       case 'loop':
       case 'row':
       case 'stream':
+      case 'scan':
       case 'transpose':
         return s;
     }
@@ -535,6 +538,8 @@ function paramsOf(s: Schedule): Settings {
       return { ...paramsOf(s.parts[0].schedule), split: s.shares };
     case 'stream':
       return { threads: s.params.threads, rows: s.params.rows, tile: s.params.tile };
+    case 'scan':
+      return { threads: s.params.threads, rows: s.params.rows };
     case 'transpose':
       return { tile: s.params.tile, workgroup: s.params.workgroup };
     case 'loop': {
@@ -555,6 +560,7 @@ function invocationsOf(s: Schedule): number {
     case 'split':
       return s.parts[0] ? invocationsOf(s.parts[0].schedule) : 1;
     case 'row':
+    case 'scan':
       return s.params.threads * s.params.rows;
     case 'stream':
       return s.params.threads;
@@ -576,6 +582,8 @@ function gridOf(program: Program, s: Schedule): number {
       return Math.ceil(boundElements(program, s.placement.rows) / (s.params.rows * s.params.block));
     case 'stream':
       return size(streamWorkgroups(s.plan, s.params));
+    case 'scan':
+      return size(scanWorkgroups(s.plan, s.params));
     case 'transpose':
       return size(transposeWorkgroups(s.plan, s.params));
     case 'loop': {

@@ -98,6 +98,7 @@ function text(s: Schedule): string {
     case 'loop':
     case 'row':
     case 'stream':
+    case 'scan':
     case 'transpose':
       return JSON.stringify(s.params);
   }

@@ -23,10 +23,12 @@ import {
   withRegions,
 } from '../ir/region';
 import { integerRange } from '../graph/dtype';
+import type { Running } from '../ir/running';
 import { generate, type Generated } from './codegen';
 import { decode } from './contents';
 import { HELPERS } from './math';
 import { identityOf, makeNest, shapesOf, type Packing } from './nest';
+import { asElements, runAlong } from './running';
 
 export { decode, f16FromBits, type Contents } from './contents';
 
@@ -97,6 +99,8 @@ interface MadeCompute {
   readonly nest: NonNullable<ReturnType<typeof makeNest>>;
   readonly code: Generated;
   readonly kernel: Kernel;
+  /** What the code has written are elements, which are yet to be run over. */
+  readonly running?: Running;
 }
 
 class Interpretation {
@@ -132,6 +136,7 @@ class Interpretation {
         kernel(HELPERS, out, arrays, lo, Math.min(code.rows, lo + rows));
         if (lo + rows < code.rows) yield { ...step, done: this.done };
       }
+      if (made.running) runAlong(out, this.shapeOf(c.value), made.running, c.accumulator);
     }
     this.done++;
     this.arrays.set(c.value, out);
@@ -231,10 +236,16 @@ class Interpretation {
 
   /** The compute's code; undefined when it has no points. */
   private make(c: Compute): MadeCompute | undefined {
-    const nest = makeNest(c, this.program.dims, (v) => this.shapeOf(v));
+    const walk = asElements(c);
+    const nest = makeNest(walk?.elements ?? c, this.program.dims, (v) => this.shapeOf(v));
     if (!nest) return undefined;
     const code = generate(nest, (v) => this.fillOf(v));
-    const made = { nest, code, kernel: this.compile(code) };
+    const made = {
+      nest,
+      code,
+      kernel: this.compile(code),
+      ...(walk ? { running: walk.running } : {}),
+    };
     // Only what is in a loop is computed again.
     if (c.region !== undefined) this.made.set(c.id, made);
     return made;

@@ -8,6 +8,7 @@ import { joinKernels } from './horizontal';
 import type { KernelIr } from './kernelIr';
 import { buildLoop } from './loop';
 import { buildRow } from './row';
+import { buildScan } from './scan';
 import type { Schedule, SchedulePart } from './schedule';
 import { buildStream } from './stream';
 import { buildTranspose } from './transpose';
@@ -23,6 +24,7 @@ export function buildKernel(
     case 'loop':
     case 'row':
     case 'stream':
+    case 'scan':
     case 'transpose':
       return [finalCode(name, { spec: group, schedule }, f16)];
     case 'split':
@@ -81,6 +83,8 @@ export function buildOne(
       return buildRow(name, spec, schedule.placement, schedule.params, options);
     case 'stream':
       return buildStream(name, spec, schedule.plan, schedule.params, options);
+    case 'scan':
+      return buildScan(name, spec, schedule.plan, schedule.params, options);
     case 'transpose':
       return buildTranspose(name, spec, schedule.plan, schedule.params, options);
   }

@@ -14,6 +14,7 @@ import { LOOP_SPACE } from './loop';
 import { applySettings, type KernelParameter, parametersOf, type Settings } from './parameters';
 import { type Placement } from './placement';
 import { ROW_SPACE, type RowSizes } from './row';
+import { SCAN_SPACE } from './scan';
 import type { Schedule } from './schedule';
 import { STREAM_SPACE } from './streamPlan';
 import { TRANSPOSE_SPACE } from './transpose';
@@ -48,6 +49,10 @@ export function overrideSchedule(
     }
     case 'transpose': {
       const r = applySettings('transpose', TRANSPOSE_SPACE, schedule.params, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
+    }
+    case 'scan': {
+      const r = applySettings('scan', SCAN_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
     }
     case 'row': {
@@ -85,6 +90,8 @@ export function scheduleParameters(
     }
     case 'transpose':
       return parametersOf(TRANSPOSE_SPACE, schedule.params, null, most);
+    case 'scan':
+      return parametersOf(SCAN_SPACE, schedule.params, null, most);
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }

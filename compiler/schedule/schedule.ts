@@ -22,6 +22,7 @@ import { buildLoop, type LoopParams, type LoopPlan, planLoop } from './loop';
 import type { Placement } from './placement';
 import { buildRow, type RowParams } from './row';
 import { placeRows, rowParams, rowsAcross, symbolicRow, walksTogether } from './rowParams';
+import { buildScan, planScan, type ScanParams, scanParams, type ScanPlan } from './scan';
 import { Screen } from './screen';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { stagedProduct, stagingPays } from './staging';
@@ -46,6 +47,7 @@ export type Schedule =
     }
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
   | { readonly kind: 'stream'; readonly plan: StreamPlan; readonly params: StreamParams }
+  | { readonly kind: 'scan'; readonly plan: ScanPlan; readonly params: ScanParams }
   | {
       readonly kind: 'transpose';
       readonly plan: TransposePlan;
@@ -63,7 +65,7 @@ export type Schedule =
 
 export interface SchedulePart {
   readonly spec: GroupSpec;
-  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' | 'transpose' };
+  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' | 'scan' | 'transpose' };
 }
 
 export interface Scheduled {
@@ -185,6 +187,12 @@ export function scheduleGroup(
     };
     consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
   }
+  const walk = plan && reductions.length > 0 ? planScan(group, plan) : undefined;
+  if (walk)
+    for (const params of scanParams(group, walk, options.device)) {
+      const built = buildScan('k', group, walk, params, builder);
+      consider({ kind: 'scan', plan: walk, params }, built.ir, built.builder);
+    }
   // Operands that lie across the results, where memory moves in sectors.
   const direct = first;
   if (plan && direct && reductions.length === 0 && direct.features.wastedBytes > 0) {
@@ -335,6 +343,7 @@ export function priceSchedule(
       case 'loop':
       case 'row':
       case 'stream':
+      case 'scan':
       case 'transpose':
         return count({ spec: group, schedule });
     }

@@ -38,6 +38,18 @@ const CASES: Readonly<
     limit: 10000,
     kernels: 1,
   },
+  'running sums along rows': {
+    source: 'input x: f32[130, 300]\ny = cumsum(x, axis=1) * 2.0\noutput y',
+    limit: 16384,
+    kernels: 1,
+    pieces: true,
+  },
+  'running sums across memory': {
+    source: 'input x: f32[90, 130]\ny = cumsum(x, axis=0)\noutput y',
+    limit: 16384,
+    kernels: 1,
+    pieces: true,
+  },
   'a product, by the rows of its first operand': {
     source:
       'input x: f32[211, 64]\nparam w: f32[64, 40]\nparam b: f32[40]\ny = gelu(x @ w + b)\noutput y',
