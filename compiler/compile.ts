@@ -172,7 +172,9 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     before,
     after,
     decisions,
-    ...(graph.regions ? { regions: regionViews(graph, program, before, after) } : {}),
+    ...(graph.regions || program.regions
+      ? { regions: regionViews(graph, program, before, after) }
+      : {}),
     expectations: expectations.views,
     overrides,
     runnable: runnable(graph, lowered, plans.fused, diagnostics, f16),
@@ -418,27 +420,48 @@ function regionViews(
   after: PlanView,
 ): RegionView[] {
   const byId = new Map(graph.nodes.map((n) => [n.id, n]));
-  return (graph.regions ?? []).map((r): RegionView => {
+  const bodyView = (id: string, title: string): RegionView['bodies'][number] => ({
+    id,
+    title,
+    nodes: graph.nodes.filter((x) => x.body === id).map((x) => x.id),
+    kernelsBefore: before.kernels.filter((k) => k.region === id).map((k) => k.id),
+    kernels: after.kernels.filter((k) => k.region === id).map((k) => k.id),
+  });
+  const bound = (d: I.Dim): number => I.evaluate(d, (s) => graph.dims.get(s));
+  const own = new Set((graph.regions ?? []).map((r) => r.id));
+  // Loops that an op made of itself.
+  const made = (program.regions ?? []).flatMap((r): RegionView[] => {
+    if (r.kind !== 'loop' || own.has(r.id)) return [];
+    const first = program.computes.find((c) => c.region === r.body)?.origin[0] ?? '';
+    const n = byId.get(first);
+    const name = n?.name || (n?.results[0] && graph.tensors.get(n.results[0])?.name) || first;
+    return [
+      {
+        id: r.id,
+        kind: 'loop',
+        ...(r.parent === undefined ? {} : { parent: r.parent }),
+        ...(r.trips ? { trips: bound(r.trips) } : {}),
+        bodies: [bodyView(r.body, `${n?.sourceOp ?? 'loop'} ${name}: steps`)],
+      },
+    ];
+  });
+  const written = (graph.regions ?? []).map((r): RegionView => {
     const n = byId.get(r.id);
     const result = n?.results[0] === undefined ? undefined : graph.tensors.get(n.results[0])?.name;
     const whole = `${n?.sourceOp ?? 'region'} ${n?.name || result || r.id}`;
-    const body = (id: string): RegionView['bodies'][number] => ({
-      id,
-      title: `${whole}: ${id.slice(id.lastIndexOf('/') + 1)}`,
-      nodes: graph.nodes.filter((x) => x.body === id).map((x) => x.id),
-      kernelsBefore: before.kernels.filter((k) => k.region === id).map((k) => k.id),
-      kernels: after.kernels.filter((k) => k.region === id).map((k) => k.id),
-    });
+    const body = (id: string): RegionView['bodies'][number] =>
+      bodyView(id, `${whole}: ${id.slice(id.lastIndexOf('/') + 1)}`);
     const lowered = program.regions?.find((x) => x.id === r.id);
     const trips = lowered?.kind === 'loop' ? lowered.trips : undefined;
     return {
       id: r.id,
       kind: r.kind,
       ...(r.parent === undefined ? {} : { parent: r.parent }),
-      ...(trips ? { trips: I.evaluate(trips, (s) => graph.dims.get(s)) } : {}),
+      ...(trips ? { trips: bound(trips) } : {}),
       bodies: r.kind === 'loop' ? [body(r.body)] : [body(r.then.body), body(r.else.body)],
     };
   });
+  return [...written, ...made];
 }
 
 function attrText(attrs: Graph['nodes'][number]['attrs']): string {

@@ -162,7 +162,9 @@ async function operatorLines() {
       'a loop whose number of iterations is known is unrolled, up to 1024 nodes. Elsewhere the bodies ' +
       'are compiled as graphs of their own, and run as often as the data says. Then carried values must ' +
       'keep their shapes, both branches must give the same ones, and rows can only be stacked where ' +
-      'their number is known. A branch that only the data decides on is no region where both ways are small and free of sums: both are computed, and one is selected.',
+      'their number is known. A branch that only the data decides on is no region where both ways are ' +
+      'small and free of sums: both are computed, and one is selected. `RNN`, `GRU` and `LSTM` are ' +
+      'written out up to 64 steps; longer ones are loops, whose body is compiled once.',
     '',
     'Sequences and optional values (`SequenceAt`, `SequenceConstruct`, `SequenceEmpty`, `SequenceErase`, ' +
       '`SequenceInsert`, `SequenceLength`, `SequenceMap`, `SplitToSequence`, `ConcatFromSequence`, ' +

@@ -24,6 +24,17 @@ export function unrolledLength(ctx: LowerContext, length: Dim, what: string): nu
   return n;
 }
 
+/** A length of any size, but known. */
+export function knownLength(ctx: LowerContext, length: Dim, what: string): number {
+  const n = I.constOf(length);
+  if (n === undefined)
+    ctx.unsupported(
+      `the sequence length of ${what} must be known when compiling; it is ${I.printIndex(length)}`,
+    );
+  if (n === 0) ctx.unsupported(`${what} over an empty sequence`);
+  return n;
+}
+
 /** The element of step `t` out of one handle per step. */
 export function stepElement(
   steps: readonly LTensor[],

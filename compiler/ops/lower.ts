@@ -11,7 +11,7 @@
 import { type Diagnostic, error, info } from '../diagnostics';
 import { decodeConst } from '../graph/constData';
 import { type DType, isFloat } from '../graph/dtype';
-import type { Graph, Node, NodeId, Tensor, TensorId, TensorType } from '../graph/graph';
+import type { BodyId, Graph, Node, NodeId, Tensor, TensorId, TensorType } from '../graph/graph';
 import { topologicalOrder } from '../graph/order';
 import type {
   Compute,
@@ -34,7 +34,14 @@ import {
 } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr, IndexLike } from '../ir/indexExpr';
-import { formalsOf, innerNeeds, outerNeeds, type ProgramRegion, resultsOf } from '../ir/region';
+import {
+  formalsOf,
+  innerNeeds,
+  outerNeeds,
+  type ProgramLoop,
+  type ProgramRegion,
+  resultsOf,
+} from '../ir/region';
 import type { NodeKind } from '../result';
 import {
   type Definitions,
@@ -44,7 +51,17 @@ import {
   type Known,
 } from './evaluate';
 import { opByName } from './index';
-import { type LowerContext, type LTensor, OpFault, type ReduceSpec } from './op';
+import { makeLoop } from './loops';
+import {
+  type LoopNext,
+  type LoopResult,
+  type LoopSpec,
+  type LoopStep,
+  type LowerContext,
+  type LTensor,
+  OpFault,
+  type ReduceSpec,
+} from './op';
 import { RegionLowering } from './regions';
 
 /** Tensors with at most this many elements are looked into at compile time. */
@@ -87,10 +104,7 @@ class Lowering implements Definitions {
     this.regionLowering = new RegionLowering(graph, {
       handle: (t) => this.handles.get(t),
       setHandle: (t, h) => this.handles.set(t, h),
-      region: (id, name, dtype, shape) => {
-        this.values.set(id, { id, name, dtype, shape, role: 'region' });
-        return this.stored(id, dtype, shape);
-      },
+      region: (id, name, dtype, shape) => this.addHanded(id, name, dtype, shape),
       store: (h, id, name, origin, body, mayBe) => {
         if (h.value !== undefined && this.values.has(h.value) && mayBe(h.value)) return h.value;
         const vars = h.shape.map((d, i) => I.loopVar(`d${i}`, d));
@@ -499,6 +513,16 @@ class Lowering implements Definitions {
     return this.stored(id, dtype, shape);
   }
 
+  /** What a loop hands over: to its body, or to what comes after it. */
+  addHanded(id: ValueId, name: string, dtype: DType, shape: readonly Dim[]): LTensor {
+    this.values.set(id, { id, name, dtype, shape, role: 'region' });
+    return this.stored(id, dtype, shape);
+  }
+
+  addLoop(r: ProgramLoop): void {
+    this.regionLowering.regions.push(r);
+  }
+
   addCompute(c: Compute, name: string): LTensor {
     const shape = c.dims.map((d) => d.extent);
     this.values.set(c.value, { id: c.value, name, dtype: c.dtype, shape, role: 'computed' });
@@ -571,6 +595,8 @@ class Context implements LowerContext {
   readonly computes: Compute[] = [];
   readonly made = new Set<ValueId>();
   private next = 0;
+  /** The body of a branch or a loop that is being lowered: the node's own, or that of a loop that it makes. */
+  private body: BodyId | undefined;
 
   constructor(
     private readonly driver: Lowering,
@@ -578,7 +604,9 @@ class Context implements LowerContext {
     readonly node: Node,
     private readonly handles: ReadonlyMap<TensorId, LTensor>,
     private readonly diagnostics: Diagnostic[],
-  ) {}
+  ) {
+    this.body = node.body;
+  }
 
   get arity(): number {
     return this.node.operands.length;
@@ -724,8 +752,29 @@ class Context implements LowerContext {
     return `${this.node.id}:${this.next++}`;
   }
 
+  loop(spec: LoopSpec, body: (step: LoopStep) => LoopNext): LoopResult {
+    const id = `${this.node.id}:loop${this.next++}`;
+    const name = this.node.name || this.node.op;
+    const around = this.body;
+    const { result, region } = makeLoop(spec, body, {
+      id,
+      around,
+      handed: (key, dtype, shape) =>
+        this.driver.addHanded(`${id}.${key}`, `${name}.${key}`, dtype, shape),
+      store: (h) => this.pointwise(h.shape, h.dtype, (i) => h.at(i)),
+      inside: (inner, lower) => {
+        const before = this.computes.length;
+        this.body = inner;
+        lower(() => this.computes.slice(before));
+        this.body = around;
+      },
+    });
+    this.driver.addLoop(region);
+    return result;
+  }
+
   private register(made: Compute): LTensor {
-    const { body } = this.node;
+    const { body } = this;
     const c = body === undefined ? made : { ...made, region: body };
     this.computes.push(c);
     this.made.add(c.value);

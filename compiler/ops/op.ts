@@ -39,6 +39,36 @@ export interface ReduceSpec {
   readonly accumulator?: DType;
 }
 
+export interface LoopSpec {
+  readonly trips: Dim;
+  /** What each state is before the first iteration. */
+  readonly initial: readonly LTensor[];
+  /** Given to the iterations in slices along the first dim. */
+  readonly sliced: readonly { readonly source: LTensor; readonly reverse: boolean }[];
+  /** For each row that an iteration gives: whether the first one comes last. */
+  readonly stacked: readonly { readonly reverse: boolean }[];
+}
+
+/** What an iteration of a loop is given. */
+export interface LoopStep {
+  /** Its number, i64. */
+  readonly iteration: LTensor;
+  readonly states: readonly LTensor[];
+  readonly slices: readonly LTensor[];
+}
+
+export interface LoopNext {
+  /** Of the types and shapes of those before. */
+  readonly states: readonly LTensor[];
+  readonly rows: readonly LTensor[];
+}
+
+export interface LoopResult {
+  readonly states: readonly LTensor[];
+  /** The rows of all iterations, along a new first dim. */
+  readonly stacked: readonly LTensor[];
+}
+
 /** What an op's `lower` gets. */
 export interface LowerContext {
   readonly node: Node;
@@ -88,6 +118,11 @@ export interface LowerContext {
     base: LTensor,
     map: (index: readonly IndexExpr[]) => readonly IndexExpr[],
   ): LTensor;
+  /**
+   * A loop: its body is lowered once, compiled as a graph of its own and run `trips` times. What is handed
+   * over lies in memory.
+   */
+  loop(spec: LoopSpec, body: (step: LoopStep) => LoopNext): LoopResult;
   /** A tensor with contents known now. */
   constant(
     type: { dtype: DType; shape: readonly IndexLike[] },

@@ -1,8 +1,9 @@
 /**
  * Recurrent networks: RNN, GRU, LSTM.
  *
- * The recurrence is unrolled over a known, short sequence. The product with the input is one
- * contraction for all steps; each step then has the product with the state and its gates.
+ * The recurrence is unrolled over a short sequence, so that steps fuse with each other, and is a loop
+ * over a longer one, whose body is compiled once. The product with the input is one contraction for all
+ * steps; each step then has the product with the state and its gates.
  *
  * Vocabulary
  *  - *pre-activation*: what a gate's activation is applied to: input and state products and biases.
@@ -13,7 +14,7 @@ import type { DType } from '../graph/dtype';
 import { cast, constant, type Expr, indexValue, select, unary, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr } from '../ir/indexExpr';
-import { stepElement, unrolledLength } from './linearAttention';
+import { knownLength, stepElement, UNROLL_LIMIT } from './linearAttention';
 import type { LowerContext, LTensor, OpDef } from './op';
 import {
   at,
@@ -111,8 +112,8 @@ interface Recurrence {
   readonly reversed: (d: number) => boolean;
   readonly acc: DType;
   readonly r: LTensor;
-  /** W·x (+ its bias) of gate g at step t, direction d. */
-  input(d: number, t: number, g: number, b: IndexExpr, h: IndexExpr): Expr;
+  /** W·x of all gates, [steps, batch, gates · hidden]. */
+  projected(d: number): LTensor;
   /** The recurrent bias of gate g. */
   bias(d: number, g: number, h: IndexExpr): Expr | undefined;
   /** R·state of gate g. */
@@ -120,8 +121,17 @@ interface Recurrence {
   /** State operand `slot` of direction d, zero when left out. */
   initial(slot: number, d: number): StateOf;
   clip(e: Expr): Expr;
-  /** `fresh` at valid steps, `kept` at others. */
-  keep(t: number, b: IndexExpr, fresh: Expr, kept: Expr): Expr;
+  /** Step t of a direction; `projected` is its share of W·x, [batch, gates · hidden]. */
+  step(d: number, t: Expr, projected: (b: IndexExpr, row: IndexExpr) => Expr): Step;
+}
+
+/** One step of one direction. */
+interface Step {
+  readonly d: number;
+  /** W·x (+ its bias) of gate g. */
+  input(g: number, b: IndexExpr, h: IndexExpr): Expr;
+  /** `fresh` where the step is valid, `kept` where it isn't. */
+  keep(b: IndexExpr, fresh: Expr, kept: Expr): Expr;
 }
 
 /** Element [batch, hidden] of a state. */
@@ -165,19 +175,34 @@ function recurrence(ctx: LowerContext, gates: number): Recurrence {
   requireShape(ctx, r.shape, [I.num(directions), rows, hidden], 'R');
   if (bias) requireShape(ctx, bias.shape, [I.num(directions), I.mul(rows, 2)], 'B');
   if (lengths) requireShape(ctx, lengths.shape, [batch], 'sequence_lens');
-  const steps = unrolledLength(ctx, length, 'a recurrent network');
+  const steps = knownLength(ctx, length, 'a recurrent network');
   const acc = computeFloat(x.dtype);
   const limit = ctx.has('clip') ? ctx.float('clip') : 0;
 
   const row = (g: number, h: IndexExpr): IndexExpr => I.add(I.mul(hidden, g), h);
-  const projected = sumOfProducts(
-    ctx,
-    { shape: [directions, length, batch, rows], over: [width], dtype: acc },
-    (index, over) => {
-      const [d, t, b, k] = [at(index, 0), at(index, 1), at(index, 2), at(over, 0)];
-      return [x.at([t, b, k]), w.at([d, at(index, 3), k])];
-    },
-  );
+  const looped = steps > UNROLL_LIMIT;
+  // A loop takes slices of what lies in memory step after step.
+  const all = looped
+    ? undefined
+    : sumOfProducts(
+        ctx,
+        { shape: [directions, length, batch, rows], over: [width], dtype: acc },
+        (index, over) => {
+          const [d, t, b, k] = [at(index, 0), at(index, 1), at(index, 2), at(over, 0)];
+          return [x.at([t, b, k]), w.at([d, at(index, 3), k])];
+        },
+      );
+  const projected = (d: number): LTensor =>
+    all
+      ? ctx.view([length, batch, rows], all, (i) => [I.num(d), ...i])
+      : sumOfProducts(
+          ctx,
+          { shape: [length, batch, rows], over: [width], dtype: acc },
+          (index, over) => {
+            const [t, b, k] = [at(index, 0), at(index, 1), at(over, 0)];
+            return [x.at([t, b, k]), w.at([I.num(d), at(index, 2), k])];
+          },
+        );
   const biasAt = (d: number, g: number, h: IndexExpr): Expr | undefined =>
     bias && cast(bias.at([I.num(d), row(g, h)]), acc);
   return {
@@ -189,11 +214,7 @@ function recurrence(ctx: LowerContext, gates: number): Recurrence {
     reversed: (d) => direction === 'reverse' || d === 1,
     acc,
     r,
-    input: (d, t, g, b, h) => {
-      const e = projected.at([I.num(d), I.num(t), b, row(g, h)]);
-      const own = biasAt(d, g, h);
-      return own ? plus(e, own) : e;
-    },
+    projected,
     bias: (d, g, h) => biasAt(d, gates + g, h),
     recurrent: (d, first, count, state) =>
       sumOfProducts(
@@ -220,10 +241,16 @@ function recurrence(ctx: LowerContext, gates: number): Recurrence {
       return (b, h) => cast(t.at(layout === 0 ? [I.num(d), b, h] : [b, I.num(d), h]), acc);
     },
     clip: (e) => (limit > 0 ? clamp(e, -limit, limit) : e),
-    keep: (t, b, fresh, kept) =>
-      lengths
-        ? select(below(indexValue(I.num(t), 'i32'), cast(lengths.at([b]), 'i32')), fresh, kept)
-        : fresh,
+    step: (d, t, share) => ({
+      d,
+      input: (g, b, h) => {
+        const e = share(b, row(g, h));
+        const own = biasAt(d, g, h);
+        return own ? plus(e, own) : e;
+      },
+      keep: (b, fresh, kept) =>
+        lengths ? select(below(t, cast(lengths.at([b]), 'i32')), fresh, kept) : fresh,
+    }),
   };
 }
 
@@ -232,30 +259,81 @@ const stateOf =
   (b, h) =>
     t.at([b, h]);
 
-/** One result per direction: the outputs by step, and the last states. */
+/** Of one direction: the output of a step, and the last states. */
 interface Run {
-  readonly outputs: readonly LTensor[];
+  output(t: IndexExpr, index: readonly IndexExpr[]): Expr;
   readonly last: readonly LTensor[];
 }
 
-/** Runs each direction with `cell`, which gives the next states, the output first. */
+/** A step's next states, the output first. */
+type Cell = (step: Step, states: readonly StateOf[]) => readonly LTensor[];
+
+/** Runs each direction with `cell`. */
 function runAll(
+  ctx: LowerContext,
   rec: Recurrence,
   slots: readonly number[],
-  cell: (d: number, t: number, states: readonly StateOf[]) => readonly LTensor[],
-): Run[] {
+  cell: Cell,
+): readonly Run[] {
+  if (rec.steps > UNROLL_LIMIT) return loopAll(ctx, rec, slots, cell);
   return Array.from({ length: rec.directions }, (_, d) => {
     let states = slots.map((s) => rec.initial(s, d));
     let last: readonly LTensor[] = [];
+    const projected = rec.projected(d);
     const outputs = new Array<LTensor | undefined>(rec.steps).fill(undefined);
     for (let i = 0; i < rec.steps; i++) {
       const t = rec.reversed(d) ? rec.steps - 1 - i : i;
-      last = cell(d, t, states);
+      const step = rec.step(d, indexValue(I.num(t), 'i32'), (b, row) =>
+        projected.at([I.num(t), b, row]),
+      );
+      last = cell(step, states);
       states = last.map(stateOf);
       outputs[t] = at(last, 0);
     }
-    return { outputs: outputs.filter((o) => o !== undefined), last };
+    const steps = outputs.filter((o) => o !== undefined);
+    return { output: (t, index) => stepElement(steps, t, index), last };
   });
+}
+
+/** All directions in one loop: their bodies don't depend on each other, and share grids. */
+function loopAll(
+  ctx: LowerContext,
+  rec: Recurrence,
+  slots: readonly number[],
+  cell: Cell,
+): readonly Run[] {
+  const directions = Array.from({ length: rec.directions }, (_, d) => d);
+  const shape = [rec.batch, rec.hidden];
+  const initial = directions.flatMap((d) =>
+    slots.map((s) => {
+      const state = rec.initial(s, d);
+      return ctx.pointwise(shape, rec.acc, (i) => state(at(i, 0), at(i, 1)));
+    }),
+  );
+  const all = <T>(list: readonly T[], d: number): readonly T[] =>
+    list.slice(d * slots.length, (d + 1) * slots.length);
+  const { states, stacked } = ctx.loop(
+    {
+      trips: I.num(rec.steps),
+      initial,
+      sliced: directions.map((d) => ({ source: rec.projected(d), reverse: rec.reversed(d) })),
+      stacked: directions.map((d) => ({ reverse: rec.reversed(d) })),
+    },
+    (given) => {
+      const i = cast(given.iteration.at([]), 'i32');
+      const next = directions.map((d) => {
+        const slice = at(given.slices, d);
+        const t = rec.reversed(d) ? minus(rec.steps - 1, i) : i;
+        const step = rec.step(d, t, (b, row) => slice.at([b, row]));
+        return cell(step, all(given.states, d).map(stateOf));
+      });
+      return { states: next.flat(), rows: next.map((n) => at(n, 0)) };
+    },
+  );
+  return directions.map((d) => ({
+    output: (t, index) => at(stacked, d).at([t, ...index]),
+    last: all(states, d),
+  }));
 }
 
 /** Element of direction `d` out of one handle per direction. */
@@ -279,7 +357,7 @@ function results(ctx: LowerContext, rec: Recurrence, runs: readonly Run[]): LTen
       const [t, d, b] = batchFirst
         ? [at(index, 1), at(index, 2), at(index, 0)]
         : [at(index, 0), at(index, 1), at(index, 2)];
-      const e = perDirection(runs, d, (run) => stepElement(run.outputs, t, [b, at(index, 3)]));
+      const e = perDirection(runs, d, (run) => run.output(t, [b, at(index, 3)]));
       return cast(validOnly(ctx, t, b, e), x.dtype);
     },
   );
@@ -308,15 +386,16 @@ function validOnly(ctx: LowerContext, t: IndexExpr, b: IndexExpr, e: Expr): Expr
 function lowerRnn(ctx: LowerContext): readonly LTensor[] {
   const rec = recurrence(ctx, 1);
   const activations = activationsOf(ctx, rec.directions, ['tanh']);
-  const runs = runAll(rec, [5], (d, t, [h0]) => {
+  const runs = runAll(ctx, rec, [5], (step, [h0]) => {
+    const { d } = step;
     const state = h0 ?? (() => constant(0, rec.acc));
     const product = rec.recurrent(d, 0, 1, state);
     const f = at(at(activations, d), 0);
     return [
       ctx.pointwise([rec.batch, rec.hidden], rec.acc, (index) => {
         const [b, h] = [at(index, 0), at(index, 1)];
-        const pre = sum(rec.input(d, t, 0, b, h), product.at([b, h]), rec.bias(d, 0, h));
-        return rec.keep(t, b, f(rec.clip(pre)), state(b, h));
+        const pre = sum(step.input(0, b, h), product.at([b, h]), rec.bias(d, 0, h));
+        return step.keep(b, f(rec.clip(pre)), state(b, h));
       }),
     ];
   });
@@ -333,13 +412,14 @@ function lowerGru(ctx: LowerContext): readonly LTensor[] {
   const resetAfter = ctx.bool('linear_before_reset', false);
   const [Z, R, H] = [0, 1, 2];
   const { batch, hidden, acc } = rec;
-  const runs = runAll(rec, [5], (d, t, [h0]) => {
+  const runs = runAll(ctx, rec, [5], (step, [h0]) => {
+    const { d } = step;
     const state = h0 ?? (() => constant(0, acc));
     const [f, g] = [at(at(activations, d), 0), at(at(activations, d), 1)];
     const gates = rec.recurrent(d, Z, 2, state);
     const gate = (which: number, b: IndexExpr, h: IndexExpr): Expr => {
       const product = gates.at([b, I.add(I.mul(hidden, which), h)]);
-      return f(rec.clip(sum(rec.input(d, t, which, b, h), product, rec.bias(d, which, h))));
+      return f(rec.clip(sum(step.input(which, b, h), product, rec.bias(d, which, h))));
     };
     // The reset gate acts on the state before its product, or on the product.
     const reset = resetAfter
@@ -352,10 +432,10 @@ function lowerGru(ctx: LowerContext): readonly LTensor[] {
       ctx.pointwise([batch, hidden], acc, (index) => {
         const [b, h] = [at(index, 0), at(index, 1)];
         const inner = sum(product.at([b, h]), rec.bias(d, H, h));
-        const pre = plus(rec.input(d, t, H, b, h), reset ? inner : times(gate(R, b, h), inner));
+        const pre = plus(step.input(H, b, h), reset ? inner : times(gate(R, b, h), inner));
         const z = gate(Z, b, h);
         const next = plus(times(minus(1, z), g(rec.clip(pre))), times(z, state(b, h)));
-        return rec.keep(t, b, next, state(b, h));
+        return step.keep(b, next, state(b, h));
       }),
     ];
   });
@@ -373,7 +453,8 @@ function lowerLstm(ctx: LowerContext): readonly LTensor[] {
   const [IN, OUT, FORGET, CELL] = [0, 1, 2, 3];
   const peep = (d: number, g: number, h: IndexExpr, c: Expr): Expr | undefined =>
     peepholes && times(cast(peepholes.at([I.num(d), I.add(I.mul(hidden, g), h)]), acc), c);
-  const runs = runAll(rec, [5, 6], (d, t, [h0, c0]) => {
+  const runs = runAll(ctx, rec, [5, 6], (step, [h0, c0]) => {
+    const { d } = step;
     const none: StateOf = () => constant(0, acc);
     const [state, cell] = [h0 ?? none, c0 ?? none];
     const [f, g, hOf] = [0, 1, 2].map((i) => at(at(activations, d), i)) as [
@@ -385,7 +466,7 @@ function lowerLstm(ctx: LowerContext): readonly LTensor[] {
     const pre = (gate: number, b: IndexExpr, h: IndexExpr, own?: Expr): Expr =>
       rec.clip(
         sum(
-          rec.input(d, t, gate, b, h),
+          step.input(gate, b, h),
           product.at([b, I.add(I.mul(hidden, gate), h)]),
           rec.bias(d, gate, h),
           own,
@@ -397,13 +478,13 @@ function lowerLstm(ctx: LowerContext): readonly LTensor[] {
       const i = f(pre(IN, b, h, peep(d, 0, h, old)));
       const forget = coupled ? minus(1, i) : f(pre(FORGET, b, h, peep(d, 2, h, old)));
       const next = plus(times(forget, old), times(i, g(pre(CELL, b, h))));
-      return rec.keep(t, b, next, old);
+      return step.keep(b, next, old);
     });
     const output = ctx.pointwise([batch, hidden], acc, (index) => {
       const [b, h] = [at(index, 0), at(index, 1)];
       const c = fresh.at([b, h]);
       const o = f(pre(OUT, b, h, peep(d, 1, h, c)));
-      return rec.keep(t, b, times(o, hOf(c)), state(b, h));
+      return step.keep(b, times(o, hOf(c)), state(b, h));
     });
     return [output, fresh];
   });

@@ -8,6 +8,7 @@ import path from 'node:path';
 import { type Compilation, compile } from '../../compiler';
 import { deviceForAdapter } from '../../runner/core/deviceProfile';
 import type { RunJob } from '../../runner/core';
+import { verifyExecPlan } from '../../compiler/schedule/verifyKernel';
 import { planForRun } from '../../runner/core/planForRun';
 import { createNodeRunner, type NodeRunner } from '../../runner/node';
 import { cli } from '../harness/cli';
@@ -15,6 +16,7 @@ import { randomControlModel } from '../unit/onnx/controlModels';
 import {
   attr,
   BOOL,
+  type Bytes,
   FLOAT,
   floatBits,
   graph,
@@ -238,6 +240,48 @@ describe('branches and loops', function () {
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
+  });
+
+  it('a long LSTM in both directions is one loop, whose body runs once a step', async () => {
+    const [steps, batch, width, hidden] = [90, 2, 3, 4];
+    const weights = (name: string, shape: readonly number[]): Bytes => {
+      const n = shape.reduce((a, d) => a * d, 1);
+      const numbers = Array.from({ length: n }, (_, i) => ((i * 7) % 11) / 11 - 0.5);
+      return tensor(name, FLOAT, [...shape], raw(...floatBits(...numbers)));
+    };
+    const c = await compiled(
+      model(
+        {
+          nodes: [
+            node('LSTM', ['x', 'w', 'r', 'b'], ['y', 'h', 'c'], {
+              attrs: [attr.int('hidden_size', hidden), attr.string('direction', 'bidirectional')],
+            }),
+            node('Relu', ['y'], ['z']),
+          ],
+          inputs: [value('x', FLOAT, [steps, batch, width])],
+          outputs: [
+            value('z', FLOAT, [steps, 2, batch, hidden]),
+            value('h', FLOAT, [2, batch, hidden]),
+          ],
+          initializers: [
+            weights('w', [2, 4 * hidden, width]),
+            weights('r', [2, 4 * hidden, hidden]),
+            weights('b', [2, 8 * hidden]),
+          ],
+        },
+        14,
+      ),
+    );
+    assert.deepEqual(verifyExecPlan(c.execPlan('fused')), []);
+    assert.deepEqual(
+      c.result.regions?.map((r) => [r.kind, r.trips, r.bodies[0]?.title]),
+      [['loop', steps, 'LSTM y: steps']],
+    );
+    const reply = await profileOf(c);
+    if (!reply.ok) assert.fail(JSON.stringify(reply.fault));
+    assert.ok(reply.value.verification.ok, JSON.stringify(reply.value.verification));
+    const runs = new Set(reply.value.fused.kernels.map((k) => k.runs));
+    assert.deepEqual([...runs].sort(), [1, steps]);
   });
 
   it('what doesn’t end on made-up inputs isn’t timed, and says so', async () => {

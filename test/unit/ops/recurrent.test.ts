@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { close, Naive } from './fixture';
-import { naive, nodeFaults, type Operand, runNode, tensor } from './node';
+import { naive, type Operand, runNode, tensor } from './node';
 
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 const [T, B, I, H] = [4, 2, 3, 2];
@@ -170,18 +170,93 @@ describe('recurrent networks', () => {
     );
   });
 
-  it('says why a long sequence is not unrolled', () => {
-    const [fault] = nodeFaults(
-      'RNN',
-      [tensor([65, 1, I]), weights([1, H, I]), weights([1, H, H])],
-      { hidden_size: H },
-    );
-    assert.match(fault ?? '', /sequence length must be known and at most 64; it is 65/);
-    assert.match(
-      nodeFaults('RNN', [X, weights([1, H, I]), weights([1, H, H])], {
-        activations: ['Swish'],
-      })[0] ?? '',
-      /activation 'Swish' is none of relu/,
-    );
+  /** Steps `from` to `to` of [T, …]. */
+  const steps = (t: Operand, from: number, to: number): Operand => {
+    const row = t.values.length / (t.shape[0] ?? 1);
+    return {
+      ...t,
+      shape: [to - from, ...t.shape.slice(1)],
+      values: t.values.slice(from * row, to * row),
+    };
+  };
+
+  // A long sequence is a loop; its halves, one after the other, are unrolled.
+  for (const [type, gates, states, extra] of [
+    ['RNN', 1, 1, {}],
+    ['GRU', 3, 1, { linear_before_reset: 1 }],
+    ['GRU', 3, 1, {}],
+    ['LSTM', 4, 2, { clip: 0.5 }],
+  ] as const)
+    for (const direction of ['forward', 'reverse'])
+      it(`${type}: a long sequence is a loop, ${direction} ${JSON.stringify(extra)}`, () => {
+        const [long, half] = [100, 50];
+        const x = weights([long, B, I]);
+        const fixed = [
+          weights([1, gates * H, I]),
+          weights([1, gates * H, H]),
+          weights([1, 2 * gates * H]),
+        ];
+        const valid = [90, 30];
+        const start = [weights([1, B, H]), weights([1, B, H])].slice(0, states);
+        const run = (part: Operand, valid: readonly number[], from: readonly Operand[]) =>
+          runNode(
+            type,
+            [part, ...fixed, tensor([B], valid, 'i32'), ...from],
+            { hidden_size: H, direction, ...extra },
+            1 + states,
+          );
+        const whole = run(x, valid, start);
+        assert.match(whole.text, /loop\d+\.state/);
+        const ranges = direction === 'forward' ? [0, half] : [half, 0];
+        let state: readonly Operand[] = start;
+        const outputs = new Map<number, readonly number[]>();
+        for (const from of ranges) {
+          const part = run(
+            steps(x, from, from + half),
+            valid.map((n) => Math.min(half, Math.max(0, n - from))),
+            state,
+          );
+          assert.doesNotMatch(part.text, /loop/);
+          const [y, ...last] = part.results;
+          outputs.set(from, y?.values ?? []);
+          state = last.map((l) => tensor([1, B, H], l.values));
+        }
+        const [y, ...last] = whole.results;
+        assert.ok(y);
+        close(y.values, [...(outputs.get(0) ?? []), ...(outputs.get(half) ?? [])]);
+        last.forEach((l, i) => close(l.values, state[i]?.values ?? []));
+      });
+
+  it('LSTM: both directions of a long sequence are one loop', () => {
+    const long = 80;
+    const x = weights([long, B, I]);
+    const params = (d: number): Operand[] => [
+      weights([d, 4 * H, I]),
+      weights([d, 4 * H, H]),
+      weights([d, 8 * H]),
+    ];
+    const two = params(2);
+    const both = runNode('LSTM', [x, ...two], { hidden_size: H, direction: 'bidirectional' }, 3);
+    assert.equal(new Set(both.text.match(/loop\d+\./g)).size, 1, both.text);
+    ['forward', 'reverse'].forEach((direction, d) => {
+      const own = two.map((t): Operand => {
+        const size = t.values.length / 2;
+        return {
+          ...t,
+          shape: [1, ...t.shape.slice(1)],
+          values: t.values.slice(d * size, (d + 1) * size),
+        };
+      });
+      const one = runNode('LSTM', [x, ...own], { hidden_size: H, direction }, 3);
+      const [y, h] = both.results;
+      const [z, k] = one.results;
+      assert.ok(y && h && z && k);
+      for (let t = 0; t < long; t++)
+        for (let b = 0; b < B; b++)
+          for (let i = 0; i < H; i++)
+            assert.ok(Math.abs(y.at(t, d, b, i) - z.at(t, 0, b, i)) < 1e-12);
+      for (let b = 0; b < B; b++)
+        for (let i = 0; i < H; i++) assert.ok(Math.abs(h.at(d, b, i) - k.at(0, b, i)) < 1e-12);
+    });
   });
 });
