@@ -31,7 +31,7 @@ import type { Search } from './fusion/search';
 import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
-import { importFuse } from './import/fuse';
+import { importFuseKnowing } from './import/fuse';
 import { importOnnx } from './import/onnx';
 import { selectable } from './ops/selectable';
 import { Knowledge } from './import/onnx/knowledge';
@@ -275,7 +275,11 @@ function importer(source: CompileSource): Import {
   const file = source.file.toLowerCase();
   if (file.endsWith('.onnx')) return (fix) => importKnowing(source, fix);
   let imported: ImportResult | undefined;
-  return () => (imported ??= importFuse(source.bytes, source.file));
+  return (fix) =>
+    (imported ??= importFuseKnowing(source.bytes, source.file, (graph) => {
+      const { types } = lowerGraph(fix(graph));
+      return (t) => types.get(t)?.shape;
+    }));
 }
 
 /** Types that WGSL can't store as they are: said once per type. */

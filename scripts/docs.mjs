@@ -93,6 +93,7 @@ const families = [
   ['Elementwise, one operand', 'unary', 'unaryOps'],
   ['Elementwise, several operands', 'pointwise', 'pointwiseOps'],
   ['Casts and choices', 'choice', 'choiceOps'],
+  ['PyTorch’s compositions', 'composed', 'composedOps'],
   ['Activations', 'activation', 'activationOps'],
   ['Shapes', 'shape', 'shapeOps'],
   ['Slicing', 'slicing', 'slicingOps'],

@@ -50,6 +50,10 @@ function constantOfShape(ctx: LowerContext): LTensor {
   const negative = shape.map(constOf).find((n) => n !== undefined && n < 0);
   if (negative !== undefined) ctx.fail('BAD_SHAPE', `a dim can't be ${negative}`);
   const given = ctx.tensorAttr('value');
+  // `x.new_zeros(…)` has the type of x.
+  const like = fromOnnx(ctx) ? undefined : ctx.optional(0);
+  if (!given && like && !ctx.has('dtype'))
+    return filled(ctx, shape, like.dtype, ctx.float('fill_value', 0));
   if (!given) return filled(ctx, shape, dtypeAttr(ctx, 'dtype', 'f32'), ctx.float('fill_value', 0));
   const value = decodeConst(given.data, given.type.dtype, 1)?.[0];
   if (value === undefined) return ctx.unsupported('its value lies outside the file');
@@ -178,9 +182,9 @@ function text(arg: FuseArg): string | undefined {
   return typeof arg === 'string' && DTYPES.some((t) => t === arg) ? arg : undefined;
 }
 
-const fillForm = (name: string, value: number): FuseForm => ({
+const fillForm = (name: string, value: number, before: readonly FuseParam[] = []): FuseForm => ({
   names: [name],
-  params: [SHAPE, DTYPE],
+  params: [...before, SHAPE, DTYPE],
   attrs: (args) =>
     attrsOf({
       shape: sizesAttr(args['shape']),
@@ -223,6 +227,8 @@ export const creationOps: readonly OpDef[] = [
       },
       fillForm('zeros', 0),
       fillForm('ones', 1),
+      fillForm('new_zeros', 0, [X]),
+      fillForm('new_ones', 1, [X]),
     ],
     lower: constantOfShape,
   },

@@ -2,6 +2,7 @@
  * The op registry: every family's table, indexed by canonical, ONNX and `.fuse` names.
  */
 import type { FuseForm, OpDef } from './op';
+import { composedOps } from './composed';
 import { activationOps } from './activation';
 import { unaryOps } from './unary';
 import { choiceOps } from './choice';
@@ -41,6 +42,7 @@ export const OPS: readonly OpDef[] = [
   ...unaryOps,
   ...pointwiseOps,
   ...choiceOps,
+  ...composedOps,
   ...activationOps,
   ...shapeOps,
   ...slicingOps,

@@ -17,6 +17,7 @@ import {
   atBroadcast,
   computeFloat,
   floatResult,
+  greatest,
   like,
   minus,
   optionalParam,
@@ -24,6 +25,7 @@ import {
   over,
   plus,
   promote,
+  sizeAs,
   tensorParam,
   times,
 } from './shared';
@@ -63,8 +65,19 @@ function reduced(ctx: LowerContext, loss: LTensor, how: Reduction, dtype: DType)
 // ---------------------------------------------------------------------------------------------
 // Labels
 
+/** A share of each label is spread over all classes; `sums` are those of the scores over them. */
+interface Smoothing {
+  readonly share: number;
+  readonly sums: LTensor;
+}
+
 /** Minus the weighted score of each element's label; `scores` is [N, C, …], `target` [N, …]. */
-function labelLoss(ctx: LowerContext, scores: LTensor, dtype: DType): LTensor {
+function labelLoss(
+  ctx: LowerContext,
+  scores: LTensor,
+  dtype: DType,
+  smoothing?: Smoothing,
+): LTensor {
   const target = ctx.input(1);
   const weight = ctx.arity > 2 ? ctx.optional(2) : undefined;
   const [n, classes, ...space] = scores.shape;
@@ -93,7 +106,13 @@ function labelLoss(ctx: LowerContext, scores: LTensor, dtype: DType): LTensor {
   const loss = (index: readonly IndexExpr[]): Expr =>
     counted(index, (label) => {
       const [first = num(0), ...rest] = index;
-      const score = unary('neg', scores.at([first, label, ...rest]));
+      const own = unary('neg', scores.at([first, label, ...rest]));
+      const score = smoothing
+        ? minus(
+            times(like(own, 1 - smoothing.share), own),
+            over(times(like(own, smoothing.share), smoothing.sums.at(index)), sizeAs(classes, t)),
+          )
+        : own;
       return weight ? times(score, weightOf(label)) : score;
     });
   const how = reductionOf(ctx);
@@ -126,7 +145,14 @@ function crossEntropy(ctx: LowerContext): readonly LTensor[] {
   const dtype = floatResult(x.dtype);
   const e = extentOf(x, [1], true);
   const log = logSoftmaxOver(ctx, e, computeFloat(x.dtype));
-  const loss = labelLoss(ctx, log, dtype);
+  const share = ctx.float('label_smoothing', 0);
+  if (share !== 0 && ctx.optional(2))
+    ctx.unsupported('label_smoothing with weights of the classes');
+  const smoothing =
+    share === 0
+      ? undefined
+      : { share, sums: reduceOver(ctx, extentOf(log, [1], false), 'sum', (v) => v) };
+  const loss = labelLoss(ctx, log, dtype, smoothing);
   return ctx.node.results.length > 1 ? [loss, rounded(ctx, log, dtype)] : [loss];
 }
 
@@ -137,14 +163,15 @@ function betweenOp(
   name: string,
   names: readonly string[],
   doc: string,
-  f: (d: Expr) => Expr,
+  f: (x: Expr, y: Expr, ctx: LowerContext) => Expr,
+  more: readonly FuseParam[] = [],
 ): OpDef {
   return {
     name,
     fuse: [
       {
         names: [name, ...names],
-        params: [tensorParam('input', 'x'), tensorParam('target', 'y'), REDUCTION],
+        params: [tensorParam('input', 'x'), tensorParam('target', 'y'), REDUCTION, ...more],
         doc,
       },
     ],
@@ -156,8 +183,13 @@ function betweenOp(
       const loss: LTensor = {
         dtype: t,
         shape,
-        at: (index) => f(minus(cast(atBroadcast(x, index), t), cast(atBroadcast(y, index), t))),
+        at: (index) => f(cast(atBroadcast(x, index), t), cast(atBroadcast(y, index), t), ctx),
       };
+      if (ctx.str('reduction', 'mean') === 'batchmean') {
+        const sum = reduced(ctx, loss, 'sum', t);
+        const rows = sizeAs(shape[0] ?? num(1), t);
+        return ctx.pointwise([], dtype, () => cast(over(sum.at([]), rows), dtype));
+      }
       return reduced(ctx, loss, reductionOf(ctx), dtype);
     },
   };
@@ -165,7 +197,11 @@ function betweenOp(
 
 const REDUCTION: FuseParam = optionalParam('reduction', 'str', 'mean');
 
-function labelForm(names: readonly string[], doc: string): FuseForm {
+function labelForm(
+  names: readonly string[],
+  doc: string,
+  more: readonly FuseParam[] = [],
+): FuseForm {
   return {
     names,
     params: [
@@ -174,6 +210,7 @@ function labelForm(names: readonly string[], doc: string): FuseForm {
       optionalTensor('weight'),
       optionalParam('ignore_index', 'int', -100),
       REDUCTION,
+      ...more,
     ],
     doc,
   };
@@ -189,19 +226,78 @@ export const lossOps: readonly OpDef[] = [
   {
     name: 'cross_entropy',
     onnx: ['SoftmaxCrossEntropyLoss'],
-    fuse: [labelForm(['cross_entropy'], 'nll_loss of log_softmax over the classes')],
+    fuse: [
+      labelForm(['cross_entropy'], 'nll_loss of log_softmax over the classes', [
+        optionalParam('label_smoothing', 'float', 0),
+      ]),
+    ],
     lower: crossEntropy,
   },
-  betweenOp('mse_loss', ['mse'], '(x - y)², averaged, summed or as it is', (d) => times(d, d)),
-  betweenOp('l1_loss', ['l1loss'], '|x - y|, averaged, summed or as it is', (d) => unary('abs', d)),
+  betweenOp('mse_loss', ['mse'], '(x - y)², averaged, summed or as it is', (x, y) =>
+    times(minus(x, y), minus(x, y)),
+  ),
+  betweenOp('l1_loss', ['l1loss'], '|x - y|, averaged, summed or as it is', (x, y) =>
+    unary('abs', minus(x, y)),
+  ),
   betweenOp(
     'smooth_l1_loss',
-    ['huber_loss'],
-    'half (x - y)² where it is under 1, |x - y| - 1/2 elsewhere',
-    (d) => {
+    [],
+    'half (x - y)² over beta where |x - y| is under beta, |x - y| - beta / 2 elsewhere',
+    (x, y, ctx) => {
+      const beta = ctx.float('beta', 1);
+      const d = minus(x, y);
       const a = unary('abs', d);
-      const near = times(times(like(d, 0.5), d), d);
-      return select(binary('lt', a, like(a, 1)), near, plus(a, like(a, -0.5)));
+      if (beta === 0) return a;
+      const near = times(times(like(d, 0.5 / beta), d), d);
+      return select(binary('lt', a, like(a, beta)), near, plus(a, like(a, -beta / 2)));
     },
+    [optionalParam('beta', 'float', 1)],
+  ),
+  betweenOp(
+    'huber_loss',
+    ['huber'],
+    'half (x - y)² where |x - y| is under delta, delta (|x - y| - delta / 2) elsewhere',
+    (x, y, ctx) => {
+      const delta = ctx.float('delta', 1);
+      const d = minus(x, y);
+      const a = unary('abs', d);
+      const far = times(like(a, delta), plus(a, like(a, -delta / 2)));
+      return select(binary('lt', a, like(a, delta)), times(times(like(d, 0.5), d), d), far);
+    },
+    [optionalParam('delta', 'float', 1)],
+  ),
+  betweenOp(
+    'binary_cross_entropy_with_logits',
+    ['bce_with_logits'],
+    'minus the log-likelihood of y in [0, 1] by the sigmoid of x',
+    // max(x, 0) - x y + log(1 + e^-|x|): nothing overflows.
+    (x, y) =>
+      plus(
+        minus(greatest(x, like(x, 0)), times(x, y)),
+        unary('log1p', unary('exp', unary('neg', unary('abs', x)))),
+      ),
+  ),
+  betweenOp(
+    'binary_cross_entropy',
+    ['bce_loss'],
+    'minus the log-likelihood of y in [0, 1] by x in [0, 1]',
+    (x, y) => {
+      // As in PyTorch no logarithm is below -100.
+      const log = (e: Expr): Expr => greatest(unary('log', e), like(e, -100));
+      const other = times(minus(like(y, 1), y), log(minus(like(x, 1), x)));
+      return unary('neg', plus(times(y, log(x)), other));
+    },
+  ),
+  betweenOp(
+    'kl_div',
+    [],
+    'y (log y - x) for log-probabilities x; log_target: y are logarithms too',
+    (x, y, ctx) => {
+      if (ctx.bool('log_target', false)) return times(unary('exp', y), minus(y, x));
+      // 0 log 0 is 0.
+      const own = times(y, minus(unary('log', y), x));
+      return select(binary('gt', y, like(y, 0)), own, like(y, 0));
+    },
+    [optionalParam('log_target', 'bool', false)],
   ),
 ];

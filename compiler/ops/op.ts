@@ -178,6 +178,8 @@ export interface FuseForm {
   readonly params: readonly FuseParam[];
   /** How many results; a function when it depends on the arguments (split, chunk). Default 1. */
   readonly results?: number | ((args: Readonly<Record<string, FuseArg>>) => number | undefined);
+  /** How many results by the shape of the first operand, where neither the arguments nor the names before the `=` say. */
+  resultsOf?(attrs: Attrs, shape: readonly Dim[]): number | undefined;
   /** The canonical attributes from the bound arguments (non-tensor ones); default: as they are. */
   attrs?(args: Readonly<Record<string, FuseArg>>): Attrs;
   readonly doc: string;

@@ -346,8 +346,16 @@ function moments(ctx: LowerContext, root: boolean): LTensor {
   });
 }
 
-const momentForm = (names: readonly string[], doc: string): FuseForm => ({
+/** With the mean that they are about. */
+function momentsAndMean(ctx: LowerContext, root: boolean): readonly LTensor[] {
+  const x = ctx.input(0);
+  const e = extentFrom(ctx, x) ?? extentOf(x, [], true);
+  return [moments(ctx, root), rounded(ctx, meanOver(ctx, e), floatResult(x.dtype))];
+}
+
+const momentForm = (names: readonly string[], doc: string, results = 1): FuseForm => ({
   names,
+  results,
   params: [
     X,
     AXES_PARAM,
@@ -404,6 +412,16 @@ const compositeOps: readonly OpDef[] = [
     name: 'std',
     fuse: [momentForm(['std'], 'the standard deviation over the axes; correction=1 by default')],
     lower: (ctx) => moments(ctx, true),
+  },
+  {
+    name: 'var_mean',
+    fuse: [momentForm(['var_mean'], 'the variance and the mean over the axes', 2)],
+    lower: (ctx) => momentsAndMean(ctx, false),
+  },
+  {
+    name: 'std_mean',
+    fuse: [momentForm(['std_mean'], 'the standard deviation and the mean over the axes', 2)],
+    lower: (ctx) => momentsAndMean(ctx, true),
   },
 ];
 

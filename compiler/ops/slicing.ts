@@ -5,7 +5,7 @@
  *  - *cut*: along one axis: the first element's place, the step, and how many. Ends are clamped to
  *    the dim; they may be symbolic, as the dim may.
  */
-import type { AttrValue } from '../graph/graph';
+import type { Attrs, AttrValue } from '../graph/graph';
 import {
   add,
   ceilDiv,
@@ -213,6 +213,14 @@ function splitAttrs(
   };
 }
 
+/** The length of the op's axis, where it is known. */
+function lengthAlong(attrs: Attrs, shape: readonly Dim[]): number | undefined {
+  const axis = attrs['axis'];
+  const n = typeof axis === 'number' ? axis : 0;
+  const d = shape[n < 0 ? n + shape.length : n];
+  return d && constOf(d);
+}
+
 function splitCount(args: Readonly<Record<string, FuseArg>>): number | undefined {
   const sizes = args['split_size'];
   return Array.isArray(sizes) && sizes.length > 1 ? sizes.length : undefined;
@@ -317,6 +325,11 @@ export const slicingOps: readonly OpDef[] = [
           axisParam(0),
         ],
         results: splitCount,
+        resultsOf: (attrs, shape) => {
+          const [n, part] = [lengthAlong(attrs, shape), attrs['part_size']];
+          const size: unknown = Array.isArray(part) ? part[0] : part;
+          return n === undefined || typeof size !== 'number' ? undefined : Math.ceil(n / size);
+        },
         attrs: (args) => attrsOf(splitAttrs(args)),
         doc: 'parts of the given size, or of each of the given sizes',
       },
@@ -337,6 +350,7 @@ export const slicingOps: readonly OpDef[] = [
         names: ['unbind', 'unstack'],
         params: [X, axisParam(0)],
         results: () => undefined,
+        resultsOf: lengthAlong,
         doc: 'one result per element of the axis',
       },
     ],

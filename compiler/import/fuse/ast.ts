@@ -24,7 +24,8 @@ export interface OpSite {
   readonly ordinal: number;
 }
 
-export type BinaryOperator = '+' | '-' | '*' | '/' | '//' | '%' | '@' | '**' | Relation;
+export type BinaryOperator =
+  '+' | '-' | '*' | '/' | '//' | '%' | '@' | '**' | '&' | '|' | '^' | Relation;
 
 export interface ChainLink {
   readonly operator: BinaryOperator;
@@ -49,6 +50,7 @@ export type Expression = { readonly range: SourceRange } & (
   | { readonly kind: 'none' }
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'list'; readonly items: readonly Expression[] }
+  /** `-x`, or `~x`. */
   | { readonly kind: 'negate'; readonly operand: Expression; readonly site: OpSite }
   | { readonly kind: 'chain'; readonly first: Expression; readonly rest: readonly ChainLink[] }
   | {
@@ -170,6 +172,9 @@ export const OPERATOR_OPS: Readonly<Record<BinaryOperator, readonly string[]>> =
   '%': ['remainder', 'mod', 'fmod'],
   '@': ['matmul'],
   '**': ['pow'],
+  '&': ['bitwise_and'],
+  '|': ['bitwise_or'],
+  '^': ['bitwise_xor'],
   '<': ['lt', 'less'],
   '<=': ['le', 'less_equal'],
   '>': ['gt', 'greater'],

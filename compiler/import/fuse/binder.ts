@@ -9,6 +9,7 @@ import { error, type Diagnostic, type SourceRange } from '../../diagnostics';
 import type { TensorId, TensorType } from '../../graph/graph';
 import { num, constOf, sym, type Dim } from '../../ir/indexExpr';
 import { fuseFormsByName, fuseNames } from '../../ops/index';
+import type { FuseForm } from '../../ops/op';
 import {
   definedNames,
   OPERATOR_OPS,
@@ -17,10 +18,12 @@ import {
   type Named,
   type OpSite,
   type Statement,
+  type Subscript,
   type TypeSyntax,
 } from './ast';
-import { bindCall, chooseForm, type BoundArgument, type CallHost } from './calls';
+import { bindCall, chooseForm, type BoundArgument, type BoundCall, type CallHost } from './calls';
 import { Constants } from './constants';
+import { answerOf, ASKED, AskedShapes, asksForShape, isDevice, numberInText } from './shapes';
 import { bindSubscripts } from './subscripts';
 import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
 import { guessDeclarations, type Guesses } from './declarations';
@@ -69,6 +72,7 @@ export class Binder implements CallHost {
   constructor(
     private readonly diagnostics: Diagnostic[],
     private readonly statements: readonly Statement[],
+    private readonly shapes: AskedShapes = new AskedShapes(),
   ) {
     this.constants = new Constants(this.graph.tensors, (d) => this.report(d));
   }
@@ -452,9 +456,12 @@ export class Binder implements CallHost {
 
   private evaluateNegate(e: Expression & { kind: 'negate' }, to?: Destination): Value {
     const v = this.evaluate(e.operand);
+    const args = [{ value: v, range: e.operand.range }];
+    const { spelling } = e.site;
+    if (spelling !== 'neg') return this.makeOp(spelling, '~', e.site, args, to);
     const n = negated(v);
     if (n) return n;
-    return this.makeOp('neg', '-', e.site, [{ value: v, range: e.operand.range }], to);
+    return this.makeOp('neg', '-', e.site, args, to);
   }
 
   private evaluateChain(e: Expression & { kind: 'chain' }, to?: Destination): Value {
@@ -512,11 +519,63 @@ export class Binder implements CallHost {
       );
       if (folded) return folded;
     }
-    return this.makeOp(e.site.spelling, e.callee, e.site, args, to);
+    const name = e.site.spelling;
+    const [first, second, ...more] = args;
+    if (first && asksForShape(name) && more.length === 0) {
+      const answer = this.askShape(name, first, second?.value, e.range);
+      if (answer) return answer;
+    }
+    if ((name === 'values' || name === 'indices') && first && !second) {
+      const { value } = first;
+      const id = value.kind === 'results' ? value.ids[name === 'values' ? 0 : 1] : undefined;
+      if (id !== undefined) return { kind: 'tensor', id };
+      // max and min along an axis give the values alone.
+      if (name === 'values' && e.on && this.isExtremeAlongAxis(e.on)) return value;
+      const message = `Only what gives values and places has ${name}, as topk and sort do; the places of a maximum are those of argmax.`;
+      if (value.kind !== 'faulty') this.report(error('NO_ATTRIBUTES', message, e.range));
+      return FAULTY;
+    }
+    if (name === 'float' && !second) {
+      const number = numberInText(first?.value);
+      if (number) return number;
+    }
+    if (first?.value.kind === 'tensor') {
+      if (name === 'cpu' || name === 'cuda') return first.value;
+      const rest = args.filter((a) => !isDevice(a.value));
+      if (name === 'to' && rest.length < args.length)
+        return rest.length === 1 ? first.value : this.makeOp(name, e.callee, e.site, rest, to);
+    }
+    return this.makeOp(name, e.callee, e.site, args, to);
+  }
+
+  /** `x.size(0)` and its like; undefined where they aren't asked of a tensor. */
+  private askShape(
+    name: string,
+    of: BoundArgument,
+    axis: Value | undefined,
+    range: SourceRange,
+  ): Value | undefined {
+    if (of.value.kind === 'faulty') return FAULTY;
+    if (of.value.kind !== 'tensor') return undefined;
+    const shape = this.shapeOf(of.value.id);
+    // Bound again when it is known.
+    if (shape === ASKED) return FAULTY;
+    const answer = shape
+      ? answerOf(name, shape, axis)
+      : { fault: 'The shape of this isn’t known: something before it can’t be analysed.' };
+    if (!('fault' in answer)) return answer;
+    this.report(error(shape ? 'AXIS_RANGE' : 'UNKNOWN_SHAPE', answer.fault, range));
+    return FAULTY;
+  }
+
+  private shapeOf(id: TensorId): ReturnType<AskedShapes['of']> {
+    return this.graph.tensors.get(id)?.type?.shape ?? this.shapes.of(id);
   }
 
   private evaluateIndex(e: Expression & { kind: 'index' }, to?: Destination): Value {
     const base = this.evaluate(e.base);
+    const part = base.kind === 'list' ? this.partOf(base, e.items) : undefined;
+    if (part) return part;
     const bound = bindSubscripts(this, e.items, (x) => this.evaluate(x));
     // One of an op's results: `split(x, 64, axis=-1)[0]`.
     if (base.kind === 'results' || base.kind === 'list') {
@@ -552,6 +611,17 @@ export class Binder implements CallHost {
     return this.graph.unsupported(use, 'index', operands, 'what is indexed can’t be read');
   }
 
+  /** `x.shape[1:]`: some of a list. */
+  private partOf(list: Value & { kind: 'list' }, items: readonly Subscript[]): Value | undefined {
+    const [only, second] = items;
+    if (only?.kind !== 'range' || second || only.step) return undefined;
+    const bound = (x: Expression | undefined): number | undefined => {
+      const v = x && this.evaluate(x);
+      return v?.kind === 'number' ? v.value : undefined;
+    };
+    return { kind: 'list', items: list.items.slice(bound(only.start), bound(only.stop)) };
+  }
+
   private isExtremeAlongAxis(e: Expression): boolean {
     if (e.kind !== 'call' || (e.site.spelling !== 'max' && e.site.spelling !== 'min')) return false;
     const node = this.graph.nodes.at(-1);
@@ -582,7 +652,9 @@ export class Binder implements CallHost {
       const reason = fault ?? 'one of its arguments can’t be read';
       return this.graph.unsupported(use, name, tensorsAmong(args), reason);
     }
-    const results = call.results ?? to?.targets.length ?? 1;
+    const counted = call.results ?? to?.targets.length ?? this.resultsOf(choice.form, call);
+    if (counted === ASKED) return FAULTY;
+    const results = counted ?? 1;
     if (!Number.isSafeInteger(results) || results < 1 || results > MOST_RESULTS) {
       const reason = `${callee} would give ${results} results; an op has 1 to ${MOST_RESULTS}.`;
       this.report(error('WRONG_RESULT_COUNT', reason, site.range));
@@ -591,10 +663,25 @@ export class Binder implements CallHost {
     return this.graph.add(use, name, call.attrs, call.operands, results);
   }
 
+  /** How many results a call gives, by the shape of its operand, where neither it nor its use says. */
+  private resultsOf(form: FuseForm, call: BoundCall): number | undefined | typeof ASKED {
+    const [first] = call.operands;
+    if (!form.resultsOf || first === undefined) return undefined;
+    const shape = this.shapeOf(first);
+    return shape === ASKED || !shape ? shape : form.resultsOf(call.attrs, shape);
+  }
+
   private unknownOp(fuseName: string, callee: string, range: SourceRange): string {
     if (callee !== fuseName && !/^[\p{L}_]/u.test(callee)) {
       const message = `The operator ${callee} doesn’t work on tensors.`;
       this.report(error('UNKNOWN_OP', message, range));
+      return message;
+    }
+    // PyTorch's ops that change their operand.
+    const pure = fuseName.endsWith('_') ? fuseName.slice(0, -1) : '';
+    if (fuseFormsByName(pure).length > 0) {
+      const message = `Values don’t change here: write ${pure}, and give its result a name.`;
+      this.report(error('IN_PLACE', message, range, replaceFix(range, pure)));
       return message;
     }
     const meant = ++this.suggestions > 50 ? undefined : nearest(fuseName, fuseNames());

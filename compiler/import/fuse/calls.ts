@@ -96,6 +96,15 @@ const SYNONYMS: readonly (readonly string[])[] = [
   ['eps', 'epsilon'],
 ];
 
+/** Arguments of PyTorch that say nothing here: where a result lies is decided by the plan, where it runs by the host. */
+const SAYS_NOTHING: ReadonlySet<string> = new Set([
+  'inplace',
+  'device',
+  'requires_grad',
+  'non_blocking',
+  'memory_format',
+]);
+
 function paramByName(form: FuseForm, name: string): FuseParam | undefined {
   const direct = form.params.find((p) => p.name === name || p.aliases?.includes(name));
   if (direct) return direct;
@@ -194,8 +203,7 @@ function placeArguments(
       named = a.name;
       const p = paramByName(form, a.name.name);
       if (!p) {
-        // Where a result lies is decided by the plan.
-        if (a.name.name === 'inplace') continue;
+        if (SAYS_NOTHING.has(a.name.name)) continue;
         unknownArgument(form, site, a.name, fault);
       } else if (given.has(p.name)) {
         fault('DUPLICATE_ARGUMENT', `${p.name} is given twice.`, a.name.range);
@@ -221,7 +229,8 @@ function placeArguments(
     if (list) list.push(a);
     else given.set(p.name, [a]);
     const next = args[i + 1];
-    const last = position === form.params.length - 1;
+    // What follows it could be no number.
+    const last = form.params.slice(position + 1).every((x) => x.kind === 'dtype');
     if (!next || next.name || !continuesList(p, last, a.value, next.value)) position++;
   }
   return ok ? given : undefined;

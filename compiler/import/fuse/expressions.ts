@@ -1,9 +1,8 @@
 /**
  * The expression parser: precedence climbing over one statement's tokens.
  *
- * From loosest to tightest: comparisons (not chained), `+ -`, `* / // % @`, unary `-`, `**` (to the
- * right), calls, methods and
- * indexing. Recursion happens only where brackets, minus signs or `**` nest, and that is
+ * From loosest to tightest: comparisons (not chained), `|`, `^`, `&`, `+ -`, `* / // % @`, unary `-` and
+ * `~`, `**` (to the right), calls, methods and indexing. Recursion happens only where brackets, minus signs or `**` nest, and that is
  * limited: a deeper expression is a diagnostic, not a stack overflow.
  */
 import type {
@@ -24,8 +23,11 @@ export const MAX_NESTING = 100;
 
 const LEVELS = new Map<string, number>([
   ...(['<', '<=', '>', '>=', '==', '!='] as const).map((o) => [o, 1] as const),
-  ...(['+', '-'] as const).map((o) => [o, 2] as const),
-  ...(['*', '/', '//', '%', '@'] as const).map((o) => [o, 3] as const),
+  ['|', 2],
+  ['^', 3],
+  ['&', 4],
+  ...(['+', '-'] as const).map((o) => [o, 5] as const),
+  ...(['*', '/', '//', '%', '@'] as const).map((o) => [o, 6] as const),
 ]);
 const COMPARISON = 1;
 
@@ -128,6 +130,13 @@ function parseUnary(c: Cursor, depth: number): Expression {
     const operand = parseUnary(c, depth + 1);
     return { kind: 'negate', operand, site, range: c.rangeFrom(start) };
   }
+  if (c.accept('~')) {
+    if (tooDeep(c, depth)) return faulty(c, start);
+    const name = 'bitwise_not';
+    const site = { spelling: name, range: tokenRange(start), ordinal: c.ordinal(name) };
+    const operand = parseUnary(c, depth + 1);
+    return { kind: 'negate', operand, site, range: c.rangeFrom(start) };
+  }
   const base = parsePostfix(c, parsePrimary(c, depth), start, depth);
   const t = c.peek();
   if (!c.accept('**')) return base;
@@ -152,10 +161,10 @@ function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number)
       base = callOf(c, [method], method, start, depth, base);
       continue;
     }
-    const flip = c.is('.') && c.isName(1) ? transposedBy(c.peek(1)) : undefined;
-    if (flip) {
+    const attribute = c.is('.') && c.isName(1) ? attributeOf(c.peek(1)) : undefined;
+    if (attribute) {
       c.next();
-      base = flippedOf(c, flip, c.next(), start, base);
+      base = attributeCall(c, attribute, c.next(), start, base);
       continue;
     }
     if (!c.is('[') || !adjacent(c.previous(), c.peek())) break;
@@ -182,7 +191,7 @@ function parsePostfix(c: Cursor, first: Expression, start: Token, depth: number)
   if (!c.failed && c.is('.') && c.isName(1)) {
     c.fail(
       'NO_ATTRIBUTES',
-      'The attributes of a tensor are T and mT here: write a call such as transpose(x, 0, 1).',
+      'The attributes of a tensor are T, mT, shape and ndim here: write a call such as transpose(x, 0, 1).',
     );
   }
   return base;
@@ -234,10 +243,7 @@ function parsePrimary(c: Cursor, depth: number): Expression {
     case 'end':
       break;
   }
-  const hint =
-    start.text === '!' || start.text === '~' || start.text === '&' || start.text === '|'
-      ? ' Use logical_not, logical_and, logical_or.'
-      : '';
+  const hint = start.text === '!' ? ' Write ~ or logical_not.' : '';
   c.fail('EXPECTED_EXPRESSION', `A value should stand here, not ${c.found()}.${hint}`);
   return faulty(c, start);
 }
@@ -295,8 +301,8 @@ export function expectClose(c: Cursor, open: Token, close: string): void {
 function parseName(c: Cursor, depth: number): Expression {
   const start = c.next();
   const parts = [start];
-  // T and mT are taken behind any value.
-  while (c.is('.') && c.isName(1) && !transposedBy(c.peek(1))) {
+  // Attributes are taken behind any value.
+  while (c.is('.') && c.isName(1) && !(attributeOf(c.peek(1)) && !c.is('(', 2))) {
     c.next();
     parts.push(c.next());
   }
@@ -308,7 +314,7 @@ function parseName(c: Cursor, depth: number): Expression {
   if (parts.length > 1) {
     c.fail(
       'NO_ATTRIBUTES',
-      `The attributes of a tensor are T and mT here: write a call such as transpose(${start.text}, 0, 1).`,
+      `The attributes of a tensor are T, mT, shape and ndim here: write a call such as transpose(${start.text}, 0, 1).`,
       c.rangeFrom(start),
     );
     return faulty(c, start);
@@ -372,22 +378,29 @@ function callOf(
   };
 }
 
-/** The dims that `x.T` and `x.mT` swap; none: all are reversed. */
-function transposedBy(attribute: Token): readonly number[] | undefined {
-  switch (attribute.text) {
-    case 'T':
-      return [];
-    case 'mT':
-      return [-2, -1];
-    default:
-      return undefined;
-  }
+/** Attributes of tensors, each the call that it stands for. */
+const ATTRIBUTES: ReadonlyMap<string, { readonly call: string; readonly args: readonly number[] }> =
+  new Map([
+    // Without dims all are reversed.
+    ['T', { call: 'transpose', args: [] }],
+    ['mT', { call: 'transpose', args: [-2, -1] }],
+    ['shape', { call: 'shape', args: [] }],
+    ['ndim', { call: 'ndim', args: [] }],
+    // Of an op that gives values and their places.
+    ['values', { call: 'values', args: [] }],
+    ['indices', { call: 'indices', args: [] }],
+  ]);
+
+function attributeOf(
+  t: Token,
+): { readonly call: string; readonly args: readonly number[] } | undefined {
+  return ATTRIBUTES.get(t.text);
 }
 
 /** `x.T` as the call that it stands for. */
-function flippedOf(
+function attributeCall(
   c: Cursor,
-  dims: readonly number[],
+  { call, args }: { readonly call: string; readonly args: readonly number[] },
   attribute: Token,
   start: Token,
   on: Expression,
@@ -395,10 +408,10 @@ function flippedOf(
   const range = tokenRange(attribute);
   return {
     kind: 'call',
-    callee: 'transpose',
-    site: { spelling: 'transpose', range, ordinal: c.ordinal('transpose') },
+    callee: call,
+    site: { spelling: call, range, ordinal: c.ordinal(call) },
     on,
-    args: dims.map((d) => ({
+    args: args.map((d) => ({
       value: { kind: 'number', value: d, text: `${d}`, whole: true, range },
     })),
     range: c.rangeFrom(start),

@@ -9,12 +9,13 @@ import {
   type QuickFix,
   type SourcePosition,
 } from '../../diagnostics';
-import type { Graph, ImportResult } from '../../graph/graph';
+import type { Graph, ImportResult, TensorId } from '../../graph/graph';
 import type { Statement, SyntaxTree } from './ast';
 import { Binder, DEFAULT_SIZE, type Definition } from './binder';
 import type { Guesses } from './declarations';
 import { DirectiveBinder } from './directiveBinder';
 import { parseFuse, parseFuseBytes } from './parser';
+import { AskedShapes, type Shape } from './shapes';
 
 export { definedNames } from './ast';
 export { parseFuse } from './parser';
@@ -32,9 +33,30 @@ export function importFuse(source: string | Uint8Array, fileName: string): Impor
   );
 }
 
-export function bindFuse(tree: SyntaxTree, fileName: string): ImportResult {
+/** Rounds of binding and lowering, at most: each finds the shape of what the one before could not make. */
+const ROUNDS = 64;
+
+/** As {@link importFuse}, with the shapes of computed tensors where the file asks for them. */
+export function importFuseKnowing(
+  source: string | Uint8Array,
+  fileName: string,
+  shapesIn: (graph: Graph) => (tensor: TensorId) => Shape | undefined,
+): ImportResult {
+  const tree = typeof source === 'string' ? parseFuse(source) : parseFuseBytes(source);
+  const shapes = new AskedShapes();
+  let imported = bindFuse(tree, fileName, shapes);
+  for (let round = 1; shapes.open; round++) {
+    shapes.answer(shapesIn(imported.graph), round >= ROUNDS);
+    imported = bindFuse(tree, fileName, shapes);
+    // Whoever asks on after the last answer goes without.
+    if (round > 2 * ROUNDS) break;
+  }
+  return imported;
+}
+
+export function bindFuse(tree: SyntaxTree, fileName: string, shapes?: AskedShapes): ImportResult {
   const diagnostics: Diagnostic[] = [...tree.diagnostics];
-  const binder = new Binder(diagnostics, tree.statements);
+  const binder = new Binder(diagnostics, tree.statements, shapes);
   for (const s of tree.statements) binder.bind(s);
   const directives = new DirectiveBinder(binder);
   for (const s of tree.statements) directives.bind(s);

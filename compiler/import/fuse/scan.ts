@@ -74,6 +74,7 @@ function opAt(tokens: readonly Token[], i: number): string | undefined {
   const t = tokens[i];
   if (t?.kind === 'name') return tokens[i + 1]?.text === '(' ? t.text : undefined;
   if (t?.kind !== 'punctuation') return undefined;
+  if (t.text === '~') return 'bitwise_not';
   const op = OPERATORS.get(t.text);
   if (op === undefined || endsOperand(tokens[i - 1])) return op;
   // A sign: minus before a number belongs to the number, except in -2 ** 2; plus says nothing.

@@ -188,6 +188,9 @@ export function fold(operator: BinaryOperator, a: Value, b: Value): Folded {
       for (let i = 0; i < n; i++) p = mul(p, x);
       return { value: sizeValue(p) };
     }
+    case '&':
+    case '|':
+    case '^':
     case '@':
     case '<':
     case '<=':
@@ -241,6 +244,10 @@ function foldNumbers(
       return bool(a.value === b.value);
     case '!=':
       return bool(a.value !== b.value);
+    case '&':
+    case '|':
+    case '^':
+      return { fault: `${operator} works on tensors of bools or whole numbers, not on numbers.` };
     case '@':
       return { fault: '@ multiplies matrices: it doesn’t work on numbers.' };
   }

@@ -221,10 +221,10 @@ describe('fuse: faults', () => {
         [
           'input x: f32[4]',
           'a = x[]',
-          'b = x.shape',
+          'b = x.strides',
           'c = relu(x).dtype',
           'd = x < x < x',
-          'e = x & x',
+          'e = x && x',
           'f = "text',
           '// no comment',
           'output a',
