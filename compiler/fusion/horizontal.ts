@@ -103,6 +103,7 @@ function candidateOf(
     case 'row':
     case 'stream':
     case 'scan':
+    case 'sort':
     case 'transpose': {
       const workgroup = features.threads / Math.max(1, features.workgroups);
       return { group, scheduled: scheduled.value, workgroup };
@@ -168,6 +169,7 @@ function kindOf(search: Search, group: Group, structures: Map<object, number>): 
       return `loop ${s.schedule.params.workgroup}`;
     case 'row':
     case 'scan':
+    case 'sort':
     case 'stream': {
       const structure = search.structure(group.id);
       const number = structures.get(structure) ?? structures.size;

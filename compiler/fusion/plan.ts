@@ -20,7 +20,7 @@ import { buildKernel } from '../schedule/build';
 import { contractionDims, isContraction } from '../schedule/contraction';
 import type { Schedule, SchedulePart, Scheduled } from '../schedule/schedule';
 import { kernelTimeUs, spillVerdict } from '../schedule/time';
-import { scanWorkgroups } from '../schedule/scan';
+import { rowWorkgroups } from '../schedule/rowLanes';
 import { transposeWorkgroups } from '../schedule/transpose';
 import { blockThreads } from '../schedule/staging';
 import { streamWorkgroups } from '../schedule/streamLayout';
@@ -201,6 +201,7 @@ function horizontal(
         case 'row':
         case 'stream':
         case 'scan':
+        case 'sort':
         case 'transpose':
           return [{ spec: p.spec, schedule }];
         case 'split':
@@ -278,6 +279,7 @@ export function alone(k: PlanKernel): PlanKernel {
       case 'row':
       case 'stream':
       case 'scan':
+      case 'sort':
       case 'transpose':
         return s;
     }
@@ -539,6 +541,7 @@ function paramsOf(s: Schedule): Settings {
     case 'stream':
       return { threads: s.params.threads, rows: s.params.rows, tile: s.params.tile };
     case 'scan':
+    case 'sort':
       return { threads: s.params.threads, rows: s.params.rows };
     case 'transpose':
       return { tile: s.params.tile, workgroup: s.params.workgroup };
@@ -561,6 +564,7 @@ function invocationsOf(s: Schedule): number {
       return s.parts[0] ? invocationsOf(s.parts[0].schedule) : 1;
     case 'row':
     case 'scan':
+    case 'sort':
       return s.params.threads * s.params.rows;
     case 'stream':
       return s.params.threads;
@@ -583,7 +587,8 @@ function gridOf(program: Program, s: Schedule): number {
     case 'stream':
       return size(streamWorkgroups(s.plan, s.params));
     case 'scan':
-      return size(scanWorkgroups(s.plan, s.params));
+    case 'sort':
+      return size(rowWorkgroups(s.plan.space, s.plan.axis, s.params));
     case 'transpose':
       return size(transposeWorkgroups(s.plan, s.params));
     case 'loop': {

@@ -99,6 +99,7 @@ function text(s: Schedule): string {
     case 'row':
     case 'stream':
     case 'scan':
+    case 'sort':
     case 'transpose':
       return JSON.stringify(s.params);
   }

@@ -93,7 +93,8 @@ function boundOfGap(gap: IndexExpr, r: string): Bound | undefined {
   return { dim, reverse: ofR > 0, exclusive: gap.c === -1 };
 }
 
-function mentions(e: Expr, variable: string): boolean {
+/** Whether an expression depends on a loop variable. */
+export function mentions(e: Expr, variable: string): boolean {
   let found = false;
   rewriteExpr(e, (a) => {
     if (a.kind === 'var' && a.name === variable) found = true;

@@ -10,6 +10,7 @@ import { buildLoop } from './loop';
 import { buildRow } from './row';
 import { buildScan } from './scan';
 import type { Schedule, SchedulePart } from './schedule';
+import { buildSort } from './sort';
 import { buildStream } from './stream';
 import { buildTranspose } from './transpose';
 
@@ -25,6 +26,7 @@ export function buildKernel(
     case 'row':
     case 'stream':
     case 'scan':
+    case 'sort':
     case 'transpose':
       return [finalCode(name, { spec: group, schedule }, f16)];
     case 'split':
@@ -85,6 +87,8 @@ export function buildOne(
       return buildStream(name, spec, schedule.plan, schedule.params, options);
     case 'scan':
       return buildScan(name, spec, schedule.plan, schedule.params, options);
+    case 'sort':
+      return buildSort(name, spec, schedule.plan, schedule.params, options);
     case 'transpose':
       return buildTranspose(name, spec, schedule.plan, schedule.params, options);
   }

@@ -16,6 +16,7 @@ import { type Placement } from './placement';
 import { ROW_SPACE, type RowSizes } from './row';
 import { SCAN_SPACE } from './scan';
 import type { Schedule } from './schedule';
+import { cellsOf, SORT_SPACE } from './sort';
 import { STREAM_SPACE } from './streamPlan';
 import { TRANSPOSE_SPACE } from './transpose';
 
@@ -55,6 +56,10 @@ export function overrideSchedule(
       const r = applySettings('scan', SCAN_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
     }
+    case 'sort': {
+      const r = applySettings('sort', SORT_SPACE, schedule.params, set, most);
+      return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
+    }
     case 'row': {
       const r = applySettings('row', ROW_SPACE, schedule.params, set, most);
       return r.ok ? { ok: true, schedule: { ...schedule, params: r.params } } : r;
@@ -92,6 +97,8 @@ export function scheduleParameters(
       return parametersOf(TRANSPOSE_SPACE, schedule.params, null, most);
     case 'scan':
       return parametersOf(SCAN_SPACE, schedule.params, null, most);
+    case 'sort':
+      return parametersOf(SORT_SPACE, schedule.params, cellsOf(schedule.plan), most);
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }

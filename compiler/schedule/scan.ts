@@ -25,6 +25,15 @@ import type { KernelIr, KExpr, KType } from './kernelIr';
 import { mostInvocations } from './limits';
 import { type LoopPlan, spaceVars } from './loop';
 import { type ParameterSpace, powersOfTwo } from './parameters';
+import {
+  clampedVar,
+  pointAt,
+  rowDims,
+  type RowLanes,
+  rowLanes,
+  type RowSharing,
+  rowWorkgroups,
+} from './rowLanes';
 import { convert, identity, ktype, lit, MONOID_OP, narrow } from './scalars';
 import { REPEAT_LIMIT } from './screen';
 
@@ -40,12 +49,7 @@ export interface ScanPlan extends LoopPlan {
   }[];
 }
 
-export interface ScanParams {
-  /** Invocations a row: a power of two. */
-  readonly threads: number;
-  /** Rows a workgroup. */
-  readonly rows: number;
-}
+export type ScanParams = RowSharing;
 
 /** Neighbours an invocation takes together: a vector. */
 const CHUNK = 4;
@@ -170,7 +174,7 @@ export function scanParams(
   const chunks = Math.ceil(bound(program, plan.space[plan.axis] ?? I.num(1)) / chunkOf(plan));
   const fits = (threads: number): number =>
     Math.max(1, Math.min(threads, most, 2 ** Math.ceil(Math.log2(Math.max(1, chunks)))));
-  const rows = boundElements(program, rowDims(plan));
+  const rows = boundElements(program, rowDims(plan.space, plan.axis));
   const beside = (threads: number): number =>
     Math.max(1, Math.min(Math.floor(64 / threads), 2 ** Math.ceil(Math.log2(Math.max(1, rows)))));
   return [...new Set([1, 64, 256].map(fits))].map((threads) => ({
@@ -181,14 +185,6 @@ export function scanParams(
 
 function chunkOf(plan: ScanPlan): number {
   return I.exactDiv(plan.space[plan.axis] ?? I.num(1), CHUNK) ? CHUNK : 1;
-}
-
-function rowDims(plan: ScanPlan): IndexExpr[] {
-  return plan.space.filter((_, i) => i !== plan.axis);
-}
-
-export function scanWorkgroups(plan: ScanPlan, { rows }: ScanParams): IndexExpr {
-  return I.ceilDiv(I.product(rowDims(plan)), rows);
 }
 
 /** A running reduction while the code walks along the row. */
@@ -216,55 +212,8 @@ export function buildScan(
   const length = plan.space[plan.axis] ?? I.num(1);
   const chunk = chunkOf(plan);
   const chunks = I.exactDiv(length, chunk) ?? length;
-  const rowShape = rowDims(plan);
-  const rowCount = I.product(rowShape);
-  const workgroups = scanWorkgroups(plan, params);
-
-  const lid = b.ref('lid', 'i32', 0);
-  const wg = b.bindVar('rowGroup', workgroups, b.ref('wg', 'i32', 0), undefined, {
-    perWorkgroup: 1,
-  });
-  const side = lit(threads, 'i32');
-  const y =
-    rows === 1
-      ? I.num(0)
-      : b.bindVar('y', I.num(rows), threads === 1 ? lid : b.int('idiv', lid, side), (l) =>
-          Math.floor(l / threads),
-        );
-  const x =
-    threads === 1
-      ? I.num(0)
-      : b.bindVar(
-          'x',
-          I.num(threads),
-          rows === 1 ? lid : b.int('imod', lid, side),
-          (l) => l % threads,
-        );
-  // Invocations beyond the last row do its work along with it, for the barriers, and store nothing.
-  const raw = I.add(I.mul(wg, rows), y);
-  const wholeRows = I.exactDiv(rowCount, rows) !== undefined;
-  const row =
-    rows === 1
-      ? wg
-      : b.bindVar(
-          'row',
-          rowCount,
-          wholeRows ? b.index(raw) : b.int('imin', b.index(raw), b.index(I.sub(rowCount, 1))),
-          (l) => Math.floor(l / threads),
-          { perWorkgroup: rows },
-        );
-  const ofRow = wholeRows ? [] : [less(b.index(raw), b.index(rowCount))];
-
-  const vars = spaceVars(plan.space);
-  const place = I.delinearise(row, rowShape);
-  const envAt = (position: IndexExpr): ReadonlyMap<string, IndexExpr> => {
-    const env = new Map<string, IndexExpr>();
-    let k = 0;
-    vars.forEach((v, i) => env.set(v.key, i === plan.axis ? position : (place[k++] ?? I.num(0))));
-    return env;
-  };
-  const pointAt = (point: Point, env: ReadonlyMap<string, IndexExpr>): Point =>
-    point.map((e) => I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)));
+  const lanes = rowLanes(b, plan.space, plan.axis, params);
+  const { x, inside } = lanes;
 
   const walkers = plan.scans.map((s): Walker => {
     const type = ktype(s.compute.accumulator);
@@ -282,34 +231,31 @@ export function buildScan(
   const wholeStrides = threads === 1 || I.exactDiv(chunks, threads) !== undefined;
   const stride = (i: IndexExpr): void => {
     const turn = I.add(I.mul(i, threads), x);
-    const at = wholeStrides
-      ? turn
-      : b.bindVar(
-          'chunk',
-          chunks,
-          b.int('imin', b.index(turn), b.index(I.sub(chunks, 1))),
-          (l) => l % threads,
-        );
-    const valid = wholeStrides ? undefined : less(b.index(turn), b.index(chunks));
+    const clamped = wholeStrides
+      ? undefined
+      : clampedVar(b, 'chunk', turn, chunks, (l) => l % threads);
+    const at = clamped?.at ?? turn;
+    const valid = clamped?.valid;
     const from = I.mul(plan.reverse ? I.sub(I.sub(chunks, 1), at) : at, chunk);
     /** The places of the chunk in the order in which they are met. */
     const envs = Array.from({ length: chunk }, (_, u) =>
-      envAt(I.add(from, plan.reverse ? chunk - 1 - u : u)),
+      lanes.envAt(I.add(from, plan.reverse ? chunk - 1 - u : u)),
     );
-    for (const w of walkers) step(b, w, envs, { valid, threads, workgroup, lid, x, y, pointAt });
+    for (const w of walkers) step(b, w, envs, { valid, threads, workgroup, lanes });
     for (const s of plan.stores) {
       const points = envs.map((env) => pointAt(s.point, env));
       const values = b.valueMany(s.value, points);
-      const inside = [...(valid ? [valid] : []), ...ofRow];
+      const conds = [...(valid ? [valid] : []), ...inside];
       const store = (): void => b.storeMany(s.value, points, values);
-      if (inside.length === 0) store();
-      else b.guarded(all(inside), store);
+      if (conds.length === 0) store();
+      else b.guarded(all(conds), store);
     }
     // The next stride writes what slower invocations may still read.
     if (threads > 1 && !I.isConst(strides, 1)) b.emit({ s: 'barrier' });
   };
   if (I.isConst(strides, 1)) stride(I.num(0));
   else b.loop('stride', strides, stride);
+  const workgroups = rowWorkgroups(plan.space, plan.axis, params);
   return { ir: finishKernel(name, b, workgroup, workgroups, options), builder: b };
 }
 
@@ -318,10 +264,7 @@ interface Stride {
   readonly valid: KExpr | undefined;
   readonly threads: number;
   readonly workgroup: number;
-  readonly lid: KExpr;
-  readonly x: IndexExpr;
-  readonly y: IndexExpr;
-  readonly pointAt: (point: Point, env: ReadonlyMap<string, IndexExpr>) => Point;
+  readonly lanes: RowLanes;
 }
 
 /** One running reduction at the places of the invocation's chunk; afterwards the builder knows its values there. */
@@ -332,6 +275,7 @@ function step(
   s: Stride,
 ): void {
   const { compute, running, type } = w;
+  const { lid, x, y } = s.lanes;
   const neutral = identity(running.monoid, type);
   const combined = (a: KExpr, c: KExpr): KExpr => ({
     k: 'binary',
@@ -341,7 +285,7 @@ function step(
     type,
     depth: Math.max(a.depth, c.depth),
   });
-  const points = envs.map((env) => s.pointAt(w.point, env));
+  const points = envs.map((env) => pointAt(w.point, env));
   const upTo: KExpr[] = [];
   points.forEach((point, u) => {
     const env = new Map(compute.dims.map((d, i) => [d.name, point[i] ?? I.num(0)]));
@@ -369,11 +313,11 @@ function step(
       depth: b.depth,
     });
     const write = (value: KExpr): void =>
-      b.emit({ s: 'setShared', name: totals, index: cell(s.lid), value });
+      b.emit({ s: 'setShared', name: totals, index: cell(lid), value });
     /** What the invocation that many places before in the row has. */
     const back = (distance: number): KExpr => {
-      const at = b.int('imax', b.int('isub', s.lid, lit(distance, 'i32')), lit(0, 'i32'));
-      const there = less(lit(distance - 1, 'i32'), b.index(s.x));
+      const at = b.int('imax', b.int('isub', lid, lit(distance, 'i32')), lit(0, 'i32'));
+      const there = less(lit(distance - 1, 'i32'), b.index(x));
       return select(there, b.frozen('earlier', read(at)), neutral);
     };
     let own = total;
@@ -385,7 +329,7 @@ function step(
       write(own);
       b.emit({ s: 'barrier' });
     }
-    const last = I.add(I.mul(s.y, s.threads), s.threads - 1);
+    const last = I.add(I.mul(y, s.threads), s.threads - 1);
     base = b.frozen('base', combined(w.carry, back(1)));
     b.set(w.carry, combined(w.carry, b.frozen('all', read(b.index(last)))));
   }

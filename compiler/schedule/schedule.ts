@@ -24,6 +24,7 @@ import { buildRow, type RowParams } from './row';
 import { placeRows, rowParams, rowsAcross, symbolicRow, walksTogether } from './rowParams';
 import { buildScan, planScan, type ScanParams, scanParams, type ScanPlan } from './scan';
 import { Screen } from './screen';
+import { buildSort, planSort, type SortParams, sortParams, type SortPlan } from './sort';
 import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { stagedProduct, stagingPays } from './staging';
 import { buildStream } from './stream';
@@ -48,6 +49,7 @@ export type Schedule =
   | { readonly kind: 'row'; readonly placement: Placement; readonly params: RowParams }
   | { readonly kind: 'stream'; readonly plan: StreamPlan; readonly params: StreamParams }
   | { readonly kind: 'scan'; readonly plan: ScanPlan; readonly params: ScanParams }
+  | { readonly kind: 'sort'; readonly plan: SortPlan; readonly params: SortParams }
   | {
       readonly kind: 'transpose';
       readonly plan: TransposePlan;
@@ -65,7 +67,7 @@ export type Schedule =
 
 export interface SchedulePart {
   readonly spec: GroupSpec;
-  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' | 'scan' | 'transpose' };
+  readonly schedule: Schedule & { kind: 'loop' | 'row' | 'stream' | 'scan' | 'sort' | 'transpose' };
 }
 
 export interface Scheduled {
@@ -192,6 +194,12 @@ export function scheduleGroup(
     for (const params of scanParams(group, walk, options.device)) {
       const built = buildScan('k', group, walk, params, builder);
       consider({ kind: 'scan', plan: walk, params }, built.ir, built.builder);
+    }
+  const order = reductions.length === 2 ? planSort(group) : undefined;
+  if (order)
+    for (const params of sortParams(group, order, options.device)) {
+      const built = buildSort('k', group, order, params, builder);
+      consider({ kind: 'sort', plan: order, params }, built.ir, built.builder);
     }
   // Operands that lie across the results, where memory moves in sectors.
   const direct = first;
@@ -344,6 +352,7 @@ export function priceSchedule(
       case 'row':
       case 'stream':
       case 'scan':
+      case 'sort':
       case 'transpose':
         return count({ spec: group, schedule });
     }
