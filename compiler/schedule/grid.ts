@@ -42,8 +42,10 @@ export function finishKernel(
     if (!v) throw new Error(`no value ${buffer}`);
     const reads = [...(b.loads.get(buffer) ?? [])];
     const writes = [...(b.stores.get(buffer) ?? [])];
+    const elements = I.constOf(I.product(v.shape));
     buffers.set(buffer, {
       value: buffer,
+      ...(elements === undefined ? {} : { elements }),
       storage: storageOf(v.dtype, f16),
       access,
       vector: options.vector?.has(buffer) ?? false,

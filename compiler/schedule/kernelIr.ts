@@ -128,6 +128,8 @@ export interface KernelPart {
 
 export interface KernelBuffer {
   readonly value: ValueId;
+  /** How many it has, where that is known when compiling. */
+  readonly elements?: number;
   /** The values in it that the kernel reads and stores, where they aren't the buffer's own value. */
   readonly slices?: { readonly reads: readonly ValueId[]; readonly writes: readonly ValueId[] };
   readonly storage: Storage;

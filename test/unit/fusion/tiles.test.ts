@@ -51,7 +51,7 @@ describe('register tiles', () => {
 });
 
 describe('vector accesses', () => {
-  const vectors = (code: string): number => (code.match(/array<vec4<f32>>/g) ?? []).length;
+  const vectors = (code: string): number => (code.match(/array<vec4<f32>/g) ?? []).length;
 
   it('along the summed dim and along the columns of a product', () => {
     const code = codeOf(
@@ -77,5 +77,25 @@ describe('vector accesses', () => {
       'software',
     );
     assert.equal(vectors(code), 0);
+  });
+});
+
+describe('the arrays of bindings', () => {
+  it('have a length where it is known when compiling, and none where it isn’t', () => {
+    const known = codeOf('input x: f32[6, 1024]\ny = relu(x)\noutput y\n', 'software');
+    assert.match(known, /b0: array<vec4<f32>, 1536>;/);
+    const open = codeOf('dim B = 6\ninput x: f32[B, 1024]\ny = relu(x)\noutput y\n', 'software');
+    assert.match(open, /b0: array<vec4<f32>>;/);
+  });
+
+  it('are never indexed beyond their end by a number', () => {
+    // Three rows and columns, computed as a tile of four by four.
+    const code = codeOf(
+      'input x: f32[3, 4]\nparam w: f32[4, 3]\ny = x @ w\nschedule y { tile = 4 }\noutput y\n',
+      'software',
+    );
+    assert.match(code, /b0: array<vec4<f32>, 3>;/);
+    const places = [...code.matchAll(/b0\[(\d+)\]/g)].map(([, at]) => Number(at));
+    assert.deepEqual(places, [0, 1, 2, 2]);
   });
 });
