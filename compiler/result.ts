@@ -248,6 +248,8 @@ export interface DeviceProfile {
   readonly cacheBytes: number;
   /** Turns of a long sum that are written out together: 4, or 1 where the compiler can't keep so much in registers. */
   readonly unroll: number;
+  /** Statements without a loop that an invocation runs at full speed; an access to memory counts as four. A CPU decodes what is beyond anew each time. */
+  readonly straightCode: number;
   readonly limits: AdapterLimits;
 }
 

@@ -36,6 +36,7 @@ export const DEFAULT_DEVICE: DeviceProfile = {
   registers: 128,
   cacheBytes: 4 * MIB,
   unroll: 4,
+  straightCode: 4096,
   limits: DEFAULT_LIMITS,
 };
 
@@ -55,6 +56,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     registers: 255,
     cacheBytes: 32 * MIB,
     unroll: 4,
+    straightCode: 4096,
     limits: DEFAULT_LIMITS,
   },
   {
@@ -71,6 +73,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     registers: 255,
     cacheBytes: 50 * MIB,
     unroll: 4,
+    straightCode: 4096,
     limits: DEFAULT_LIMITS,
   },
   {
@@ -88,6 +91,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     registers: 4096,
     cacheBytes: MIB,
     unroll: 4,
+    straightCode: 256,
     limits: {
       ...DEFAULT_LIMITS,
       maxStorageBuffersPerShaderStage: 12,
@@ -111,6 +115,7 @@ export const DEVICES: readonly DeviceProfile[] = [
     cacheBytes: MIB,
     // A tile's accumulators fill its vector registers: a longer body spills them, and takes 1.7 times as long.
     unroll: 1,
+    straightCode: 512,
     limits: {
       ...DEFAULT_LIMITS,
       maxStorageBuffersPerShaderStage: 16,

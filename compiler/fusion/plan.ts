@@ -550,6 +550,9 @@ function paramsOf(s: Schedule): Settings {
       return {
         workgroup,
         tile: tile.kind === 'linear' ? tile.size : tile.sizes.join('×'),
+        ...(tile.kind === 'linear' && tile.turns && tile.turns.count > 1
+          ? { turns: tile.turns.count }
+          : {}),
         ...(staging ? { staging: 1 } : {}),
       };
     }

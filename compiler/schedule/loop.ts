@@ -2,7 +2,8 @@
  * Template `loop`: invocations spread over the space of the outputs, each computing a small tile of
  * it in registers; reductions run as serial loops whose accumulators cover the tile.
  *
- * With a linear tile of four it is the vectorised pointwise kernel. With a tile over two dims of a
+ * With a linear tile of four it is the vectorised pointwise kernel, whose invocations may take several
+ * turns along a dim, far apart: what doesn't depend on that dim is loaded once. With a tile over two dims of a
  * contraction it is the register-blocked matmul or convolution: loads that don't depend on one of
  * the tile's dims are shared across it, and what follows the contraction is its epilogue.
  */
@@ -29,7 +30,12 @@ export interface LoopParams {
   readonly workgroup: number;
   /** Elements per invocation: of the flattened space, or per dim of it. */
   readonly tile:
-    | { readonly kind: 'linear'; readonly size: number }
+    | {
+        readonly kind: 'linear';
+        readonly size: number;
+        /** Of pointwise work: how many turns an invocation takes, and along which dim of the space. */
+        readonly turns?: { readonly dim: number; readonly count: number };
+      }
     | {
         readonly kind: 'dims';
         /** By dim of the space: 1 but for the two that are tiled. */
@@ -78,7 +84,7 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
       write: (p, size) => {
         if (size > LONGEST_TILE) return { refused: tileWanted('tile') };
         const { tile } = p;
-        if (tile.kind === 'linear') return { ...p, tile: { kind: 'linear', size } };
+        if (tile.kind === 'linear') return { ...p, tile: { ...tile, size } };
         return withTile(p, tile, [tile.row, tile.column], size);
       },
       wanted: () => tileWanted('tile'),
@@ -97,6 +103,22 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
         return withTile(p, tile, [tile.row], size);
       },
       wanted: () => tileWanted('tileRows'),
+    },
+    {
+      name: 'turns',
+      doc: 'tiles an invocation of pointwise work computes one after the other, as far apart as can be',
+      read: ({ tile }) => (tile.kind === 'linear' ? tile.turns?.count : undefined),
+      tried: ({ tile }, extents) =>
+        tile.kind === 'linear' && tile.turns
+          ? TURNS.filter((t) => t === 1 || t <= (extents[tile.turns?.dim ?? 0] ?? 1))
+          : [],
+      write: (p, count) => {
+        const { tile } = p;
+        return tile.kind === 'linear' && tile.turns
+          ? { ...p, tile: { ...tile, turns: { ...tile.turns, count } } }
+          : { refused: 'turns are for pointwise work, and this kernel sums' };
+      },
+      wanted: () => 'turns must be a whole number from 1',
     },
     {
       name: 'staging',
@@ -125,6 +147,9 @@ export const LOOP_SPACE: ParameterSpace<LoopParams, readonly number[]> = {
       : undefined;
   },
 };
+
+/** Turns that a search tries. */
+const TURNS = [1, 8, 32, 128, 512];
 
 const STAGING_WANTED = 'staging must be 1 (used) or 0 (not used)';
 
@@ -222,22 +247,25 @@ export function buildLoop(
     slices: group.slices,
     unroll: params.unroll,
   });
-  const total = I.product(plan.space);
   const { tile } = params;
   const points: Point[] = [];
-  /** Whether each point is inside the space: a condition, and a key that equal conditions share. */
-  const inside: ({ cond: KExpr; key: string } | undefined)[] = [];
+  const inside: (Guard | undefined)[] = [];
   let workgroups: IndexExpr;
+  let turns: Turns | undefined;
   const product = params.staging && tile.kind === 'dims' ? stagedProduct(group, plan) : undefined;
   const rectangle = product && blockThreads(params.workgroup);
   if (tile.kind === 'linear') {
+    turns = turnsOf(plan, tile.turns);
+    // The space of one turn.
+    const space = plan.space.map((d, i) => (i === turns?.dim ? turns.length : d));
+    const total = I.product(space);
     const threads = I.ceilDiv(total, tile.size);
     workgroups = I.ceilDiv(threads, params.workgroup);
     const thread = flatWorkgroup(b, params.workgroup, threads);
     const whole = I.exactDiv(total, tile.size) !== undefined;
     for (let t = 0; t < tile.size; t++) {
       const lin = I.add(I.mul(thread, tile.size), t);
-      points.push(I.delinearise(lin, plan.space));
+      points.push(I.delinearise(lin, space));
       inside.push(whole ? undefined : { cond: less(b, lin, total), key: lin.key });
     }
   } else {
@@ -291,6 +319,77 @@ export function buildLoop(
       );
     }
   }
+  if (turns) takeTurns(b, plan, turns, points, inside);
+  else computeAt(b, plan, points, inside);
+  return {
+    ir: finishKernel(name, b, params.workgroup, workgroups, options),
+    builder: b,
+  };
+}
+
+/** Whether a point is inside the space: a condition, and a key that equal conditions share. */
+interface Guard {
+  readonly cond: KExpr;
+  readonly key: string;
+}
+
+/** How a dim is shared out among the turns of an invocation. */
+interface Turns {
+  readonly dim: number;
+  readonly count: IndexExpr;
+  /** Positions of the dim that one turn covers. */
+  readonly length: IndexExpr;
+}
+
+function turnsOf(
+  plan: LoopPlan,
+  wanted: { readonly dim: number; readonly count: number } | undefined,
+): Turns | undefined {
+  const extent = wanted && plan.space[wanted.dim];
+  if (!extent || wanted.count <= 1) return undefined;
+  const length = I.ceilDiv(extent, wanted.count);
+  return { dim: wanted.dim, length, count: I.ceilDiv(extent, length) };
+}
+
+/** What is computed at the points of each turn; loads that are the same in all move out of the loop. */
+function takeTurns(
+  b: Builder,
+  plan: LoopPlan,
+  { dim, count, length }: Turns,
+  points: readonly Point[],
+  inside: readonly (Guard | undefined)[],
+): void {
+  const extent = plan.space[dim] ?? I.num(1);
+  const whole = I.exactDiv(extent, length) !== undefined;
+  b.loop('turn', count, (turn) => {
+    const start = I.mul(turn, length);
+    const at = points.map((p) => p.map((e, i) => (i === dim ? I.add(e, start) : e)));
+    const guards = whole ? inside : at.map((p, i) => also(b, inside[i], p[dim], extent));
+    computeAt(b, plan, at, guards);
+  });
+}
+
+/** The guard, and that `x` is before the end. */
+function also(
+  b: Builder,
+  guard: Guard | undefined,
+  x: IndexExpr = I.num(0),
+  end: IndexExpr,
+): Guard {
+  const cond = less(b, x, end);
+  if (!guard) return { cond, key: x.key };
+  const terms = [guard.cond, cond];
+  const depth = Math.max(...terms.map((t) => t.depth));
+  return { cond: { k: 'all', terms, type: 'bool', depth }, key: `${guard.key}, ${x.key}` };
+}
+
+/** Evaluates and stores all outputs at the points of the space. */
+function computeAt(
+  b: Builder,
+  plan: LoopPlan,
+  points: readonly Point[],
+  inside: readonly (Guard | undefined)[],
+): void {
   const names = spaceVars(plan.space);
   for (const s of plan.stores) {
     const at = points.map((p) => {
@@ -320,10 +419,6 @@ export function buildLoop(
       else store();
     }
   }
-  return {
-    ir: finishKernel(name, b, params.workgroup, workgroups, options),
-    builder: b,
-  };
 }
 
 /** Where the invocation's tile begins, in a workgroup that has a block; the product is computed here. */

@@ -38,6 +38,7 @@ import {
   transposeParams,
   type TransposePlan,
 } from './transpose';
+import { pointwiseTurns } from './turns';
 
 export type Schedule =
   | {
@@ -156,14 +157,16 @@ export function scheduleGroup(
       { workgroup: LOOP_WORKGROUP, tile: { kind: 'linear', size: 1 }, unroll: 0 },
       builder,
     );
-    const linear = (): number =>
-      reductions.length > 0
-        ? 1
-        : linearTile(
-            boundElements(group.program, plan.space),
-            built.ir.body.length,
-            options.device,
-          );
+    const linear = (): LoopParams['tile'] => {
+      const kind = 'linear';
+      if (reductions.length > 0) return { kind, size: 1 };
+      const bound = built.ir.buffers.map((b) => b.value);
+      const turns = pointwiseTurns(group, plan, bound, options.device);
+      if (turns) return { kind, size: 4, turns };
+      const elements = boundElements(group.program, plan.space);
+      const size = linearTile(elements, built.ir.body, options.device);
+      return { kind, size, turns: { dim: 0, count: 1 } };
+    };
     const schedule: SchedulePart['schedule'] = {
       kind: 'loop',
       plan,
@@ -172,7 +175,7 @@ export function scheduleGroup(
         workgroup: LOOP_WORKGROUP,
         tile: tile
           ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
-          : { kind: 'linear', size: linear() },
+          : linear(),
         unroll: options.device.unroll,
         ...(tile && stagedProduct(group, plan)
           ? {

@@ -8,6 +8,7 @@
  *  - *use*: the share of the device that the invocations keep busy.
  */
 import type { DeviceProfile } from '../result';
+import type { Stmt } from './kernelIr';
 
 /** Elements that a CPU's vectors hold. */
 export const CPU_LANES = 4;
@@ -94,20 +95,21 @@ function sizes(extent: number, most: number): number[] {
 /** Elements of a pointwise kernel that one invocation computes, neighbours in memory. */
 export function linearTile(
   elements: number,
-  /** Statements that one element takes. */
-  statements: number,
+  /** What one element takes. */
+  body: readonly Stmt[],
   device: DeviceProfile,
 ): number {
   // A CPU pays for every invocation started and index computed; a GPU wants neighbouring invocations
   // to read neighbouring vectors.
   if (!device.software) return 4;
+  const code = body.reduce((n, s) => n + (s.s === 'load' || s.s === 'store' ? ACCESS_CODE : 1), 0);
   let size = 16;
-  while (size > 4 && (size * statements > TILE_STATEMENTS || elements / size < MANY_INVOCATIONS))
+  while (size > 4 && (size * code > device.straightCode || elements / size < MANY_INVOCATIONS))
     size /= 2;
   return size;
 }
 
-/** Longer code costs a CPU's shader compiler more than the tile saves. */
-const TILE_STATEMENTS = 512;
+/** The code of an access on a CPU, lane by lane and each with its check, in statements of arithmetic. */
+const ACCESS_CODE = 4;
 /** Enough for every core of a CPU to have several workgroups. */
 const MANY_INVOCATIONS = 2048;

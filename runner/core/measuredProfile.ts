@@ -10,7 +10,7 @@ import type { AdapterInfo } from './types';
 
 const SCHEMA = 'fusion-lens/measured-device';
 /** Goes up when the cost model's units or what is measured change: older figures then mean other things. */
-export const PROFILE_VERSION = 3;
+export const PROFILE_VERSION = 4;
 
 export type AdapterName = Pick<AdapterInfo, 'vendor' | 'architecture' | 'description'>;
 

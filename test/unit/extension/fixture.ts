@@ -23,6 +23,7 @@ const device: DeviceProfile = {
   registers: 128,
   cacheBytes: 0,
   unroll: 4,
+  straightCode: 4096,
   loadWork: 3,
   limits: {
     maxStorageBuffersPerShaderStage: 8,

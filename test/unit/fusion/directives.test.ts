@@ -141,7 +141,7 @@ fuse b, d`);
       errors(resultOf(`${CHAIN}output y\nschedule y { ${text} }`)).join('\n');
     assert.match(
       of('threads = 4'),
-      /BAD_SCHEDULE .* no parameter 'threads'; it has workgroup, tile, tileRows and staging/,
+      /BAD_SCHEDULE .* no parameter 'threads'; it has workgroup, tile, tileRows, turns and staging/,
     );
     assert.match(of('workgroup = 1000'), /from 1 to 256, what the adapter allows/);
     assert.match(of('tile = 17'), /tile must be a whole number from 1 to 16/);

@@ -1,6 +1,7 @@
 /** The register tiles that a kernel gets by itself, and the vectors in its code. */
 import { strict as assert } from 'node:assert';
 import { DEFAULT_DEVICE, deviceByName } from '../../../compiler/fusion/devices';
+import type { Stmt } from '../../../compiler/schedule/kernelIr';
 import { contractionTile, linearTile } from '../../../compiler/schedule/tiles';
 import { compile } from '../../../compiler';
 
@@ -43,10 +44,13 @@ describe('register tiles', () => {
   });
 
   it('of pointwise work are longer on a CPU, unless the code is long or the work small', () => {
-    assert.equal(linearTile(1 << 24, 6, device('software')), 16);
-    assert.equal(linearTile(1 << 24, 100, device('software')), 4);
-    assert.equal(linearTile(1 << 12, 6, device('software')), 4);
-    assert.equal(linearTile(1 << 24, 6, device('integrated')), 4);
+    const code = (n: number): Stmt[] => Array.from({ length: n }, () => ({ s: 'barrier' }));
+    assert.equal(linearTile(1 << 24, code(12), device('software')), 16);
+    assert.equal(linearTile(1 << 24, code(30), device('software')), 8);
+    assert.equal(linearTile(1 << 24, code(30), device('llvmpipe')), 16);
+    assert.equal(linearTile(1 << 24, code(100), device('software')), 4);
+    assert.equal(linearTile(1 << 12, code(12), device('software')), 4);
+    assert.equal(linearTile(1 << 24, code(12), device('integrated')), 4);
   });
 });
 
@@ -97,5 +101,31 @@ describe('the arrays of bindings', () => {
     assert.match(code, /b0: array<vec4<f32>, 3>;/);
     const places = [...code.matchAll(/b0\[(\d+)\]/g)].map(([, at]) => Number(at));
     assert.deepEqual(places, [0, 1, 2, 2]);
+  });
+});
+
+describe('turns', () => {
+  const source = (rows: number): string =>
+    `input x: f32[${rows}, 1000]\nparam b: f32[1000]\ny = relu(x + b)\noutput y\n`;
+
+  it('are taken by long pointwise work on a CPU, and load once what is the same in all', () => {
+    const code = codeOf(source(16000), 'software');
+    const loop = code.indexOf('for (var turn = 0; turn < 400; turn += 1)');
+    assert.ok(loop > 0);
+    assert.ok(code.indexOf('b1[') < loop && code.indexOf('b0[') > loop);
+    assert.ok(!codeOf(source(500), 'software').includes('var turn'));
+    assert.ok(!codeOf(source(16000), 'integrated').includes('var turn'));
+  });
+
+  it('go along the dim that most loads don’t depend on', () => {
+    const code = codeOf(
+      'input x: f32[4, 512, 8, 256]\nparam b: f32[4, 1, 8, 256]\ny = x * b\noutput y\n',
+      'software',
+    );
+    assert.ok(code.indexOf('b1[') < code.indexOf('for (var turn'));
+  });
+
+  it('not where a buffer is over the limit on bindings: its ranges would be in all of them', () => {
+    assert.ok(!codeOf(source(100_000), 'llvmpipe').includes('var turn'));
   });
 });

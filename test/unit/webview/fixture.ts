@@ -29,6 +29,7 @@ export const device: DeviceProfile = {
   registers: 128,
   cacheBytes: 3 * 1024 * 1024,
   unroll: 4,
+  straightCode: 4096,
   loadWork: 3,
   limits: {
     maxStorageBuffersPerShaderStage: 8,
