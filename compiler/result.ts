@@ -242,6 +242,8 @@ export interface DeviceProfile {
   readonly loadWork: number;
   readonly sharedAccessWork: number;
   readonly barrierWork: number;
+  /** How much longer arithmetic takes in kernels with barriers: a CPU puts the values of each invocation aside there, and keeps fewer of them in registers all along. */
+  readonly barrierFactor: number;
   /** 32-bit values that an invocation can have live before the compiler of the driver spills them to memory. */
   readonly registers: number;
   /** Cache that a working set may stay in between kernels, bytes. */

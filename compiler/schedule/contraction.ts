@@ -64,10 +64,6 @@ export function blocking(
     size(row),
     size(column),
     boundElements(group.program, plan.space),
-    boundElements(
-      group.program,
-      main.reduce.map((r) => r.extent),
-    ),
     device,
   );
   sizes[row] = tile.row;

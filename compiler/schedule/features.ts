@@ -140,7 +140,10 @@ export function countWork(
     barriers: 0,
     size: 0,
   };
-  const loadWeight = (times: number): number => (times > threads ? loadWork / reuse : loadWork);
+  // Inside the loops, loads and what they are indexed by serve several products.
+  const shared = (times: number, among = reuse): number =>
+    times > threads ? times / among : times;
+  const indexing = tile?.indexReuse ?? 1;
   const stmts = (list: readonly Stmt[], times: number): void => {
     for (const s of list) {
       c.size++;
@@ -150,8 +153,8 @@ export function countWork(
           break;
         case 'load':
         case 'loadVec': {
-          c.work += times * loadWeight(times);
-          expr(s.index, times / (times > threads ? reuse : 1));
+          c.work += shared(times) * loadWork;
+          expr(s.index, shared(times, reuse / indexing));
           break;
         }
         case 'var':
@@ -217,12 +220,12 @@ export function countWork(
         return;
       }
       case 'int':
-        c.work += times * (e.fn === 'idiv' || e.fn === 'imod' ? 2 : 0.5);
+        c.work += shared(times, indexing) * (e.fn === 'idiv' || e.fn === 'imod' ? 2 : 0.5);
         expr(e.a, times);
         expr(e.b, times);
         return;
       case 'floor':
-        c.work += times * 4;
+        c.work += shared(times, indexing) * 4;
         expr(e.a, times);
         expr(e.b, times);
         return;

@@ -29,7 +29,7 @@ import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
 import { stagedProduct, stagingPays } from './staging';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
-import { linearTile } from './tiles';
+import { linearTile, unrolledTurns } from './tiles';
 import { kernelTimeUs } from './time';
 import {
   buildTranspose,
@@ -176,7 +176,7 @@ export function scheduleGroup(
         tile: tile
           ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
           : linear(),
-        unroll: options.device.unroll,
+        unroll: unrolledTurns(tile?.tile, options.device),
         ...(tile && stagedProduct(group, plan)
           ? {
               staging: stagingPays(

@@ -16,8 +16,13 @@ export const CPU_LANES = 4;
 export interface ContractionTile {
   readonly row: number;
   readonly column: number;
-  /** Products that each load serves, at the least favourable: what the price goes by. */
+  /**
+   * Products that each load serves: what the price goes by. On a CPU, which does one thing after the
+   * other, by the mean of both operands; a GPU also waits, so there at the least favourable.
+   */
   readonly reuse: number;
+  /** Products that the arithmetic of indices serves, apart from that inside a load. */
+  readonly indexReuse: number;
   readonly products: number;
   /** Values that it reads for four turns of the sum. */
   readonly operands: number;
@@ -29,11 +34,6 @@ const operandsOf = (row: number, column: number): number => 4 * row + column;
 const MOST = 8;
 /** 32-bit registers an invocation may fill with accumulators and operands before it loses more by spilling. */
 const REGISTERS = 128;
-/**
- * A CPU spills in any case and gains by every load it saves, but its compiler takes long over long
- * code: where there is this much to compute (multiply-adds), twice the tile pays.
- */
-const WORTH_COMPILING = 1 << 26;
 /** A load of four neighbours against one of a single element. */
 const VECTOR_LOAD = 1.5;
 
@@ -48,19 +48,22 @@ export function contractionTile(
   columns: number,
   /** Results in all. */
   results: number,
-  /** Products that are summed for each. */
-  depth: number,
   device: DeviceProfile,
 ): ContractionTile {
-  const generous = device.software && device.unroll > 1 && results * depth >= WORTH_COMPILING;
-  const registers = generous ? 2 * REGISTERS : Math.min(REGISTERS, device.registers);
-  const most = generous ? 2 * MOST : MOST;
-  let best: ContractionTile = { row: 1, column: 1, reuse: 1, products: 1, operands: 2 };
+  const registers = Math.min(REGISTERS, device.registers);
+  let best: ContractionTile = {
+    row: 1,
+    column: 1,
+    reuse: 1,
+    indexReuse: 1,
+    products: 1,
+    operands: 2,
+  };
   let least = Infinity;
-  for (const row of sizes(rows, most)) {
-    for (const column of sizes(columns, most)) {
+  for (const row of sizes(rows, MOST)) {
+    for (const column of sizes(columns, MOST)) {
       const products = row * column;
-      if (products > MOST * most || products + operandsOf(row, column) > registers) continue;
+      if (products + operandsOf(row, column) > registers) continue;
       const vectors = column % 4 === 0 && columns % 4 === 0;
       const loads = row + (vectors ? (column / 4) * VECTOR_LOAD : column);
       const waste =
@@ -71,10 +74,13 @@ export function contractionTile(
       const time = ((1 + (device.loadWork * loads) / products) * waste) / use;
       if (time < least) {
         least = time;
+        const worst = products / (row + column);
+        const reuse = Math.max(1, device.software ? 2 * worst : worst);
         best = {
           row,
           column,
-          reuse: Math.max(1, products / (row + column)),
+          reuse,
+          indexReuse: device.software ? reuse : 1,
           products,
           operands: operandsOf(row, column),
         };
@@ -82,6 +88,17 @@ export function contractionTile(
     }
   }
   return best;
+}
+
+/**
+ * Turns of a sum that are written out together: as many as the device wants, and fewer where with the
+ * tile's loads and products the code would be too long to stay decoded.
+ */
+export function unrolledTurns(tile: ContractionTile | undefined, device: DeviceProfile): number {
+  const code = tile ? ACCESS_CODE * (tile.row + tile.column) + tile.products : 1;
+  let turns = device.unroll;
+  while (turns > 1 && turns * code > device.straightCode) turns /= 2;
+  return turns;
 }
 
 /** Tiles that waste nothing, and powers of two. */

@@ -56,7 +56,10 @@ export function kernelTimeUs(
     // A CPU’s gathers cost the same everywhere.
     (d.software ? 0 : WASTE * f.wastedBytes);
   const memoryUs = bytes / (d.bytesPerUs * Math.max(reach, 1e-3));
-  const work = f.work + f.sharedAccesses * d.sharedAccessWork + f.barriers * d.barrierWork;
+  const work =
+    f.work * (f.barriers > 0 ? d.barrierFactor : 1) +
+    f.sharedAccesses * d.sharedAccessWork +
+    f.barriers * d.barrierWork;
   const computeUs = work / (d.flopsPerUs * Math.max(use, 1e-4));
   const body = Math.max(memoryUs, computeUs) + 0.1 * Math.min(memoryUs, computeUs);
   const launches = d.launchUs * f.dispatches;

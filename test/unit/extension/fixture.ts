@@ -20,6 +20,7 @@ const device: DeviceProfile = {
   saturatingThreads: 8192,
   sharedAccessWork: 2,
   barrierWork: 40,
+  barrierFactor: 1,
   registers: 128,
   cacheBytes: 0,
   unroll: 4,

@@ -26,6 +26,7 @@ export const device: DeviceProfile = {
   saturatingThreads: 43_008,
   sharedAccessWork: 2,
   barrierWork: 40,
+  barrierFactor: 1,
   registers: 128,
   cacheBytes: 3 * 1024 * 1024,
   unroll: 4,
