@@ -17,8 +17,12 @@ import type { Compute, Program } from '../ir/compute';
 import { binary, type Expr, rewriteExpr, unary, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
+import { valuesRead } from '../ir/reads';
 import { visitLoads } from '../schedule/group';
 import { namesUsed, type Weights } from './weights';
+
+/** Functions of which an affine form of one operand, with weights for the other, is one again. */
+const AFFINE: ReadonlySet<string> = new Set(['add', 'sub', 'mul', 'div']);
 
 interface Affine {
   readonly leaf: Expr;
@@ -53,6 +57,11 @@ class Folder {
   private readonly positions = new Map<ValueId, number>();
   /** By value: how many computes read it. */
   private readonly readers = new Map<ValueId, number>();
+  /**
+   * By position: whether it comes from a product with weights through affine forms alone, each of which
+   * nothing else reads. Whatever else stands at the end of a chain, it isn't gone along for each of its links.
+   */
+  private readonly ofProduct: boolean[] = [];
   private readonly bodies = new Map<number, Expr>();
   private readonly renamed = new Map<ValueId, ValueId>();
   private readonly into = new Map<number, readonly NodeId[]>();
@@ -66,10 +75,9 @@ class Folder {
   ) {
     program.computes.forEach((c, i) => {
       this.positions.set(c.value, i);
-      const read = new Set<ValueId>();
-      visitLoads(c.body, (l) => read.add(l.value));
-      for (const v of read) this.readers.set(v, (this.readers.get(v) ?? 0) + 1);
+      for (const v of valuesRead(c.body)) this.readers.set(v, (this.readers.get(v) ?? 0) + 1);
     });
+    program.computes.forEach((c, i) => (this.ofProduct[i] = this.comesFromProduct(c)));
   }
 
   run(): Folding {
@@ -79,13 +87,39 @@ class Folder {
       const c = computes[i];
       if (!c || c.monoid || c.dtype !== 'f32' || c.region !== undefined || this.bodies.has(i))
         continue;
+      if (!this.ofProduct[i] && !this.weights.touches(c.body)) continue;
       if (c.origin.some((o) => this.stays.has(o))) continue;
       if (this.weights.leaves(c.body)) continue;
       const form = this.affine(c.body);
       if (form.leaf === c.body) continue;
-      if (!this.fold(c, i, form)) this.compact(c, i, form);
+      if (!this.ofProduct[i] || !this.fold(c, i, form)) this.compact(c, i, form);
     }
     return { bodies: this.bodies, renamed: this.renamed, into: this.into };
+  }
+
+  private comesFromProduct(c: Compute): boolean {
+    if (c.monoid || c.dtype !== 'f32') return false;
+    const leaf = this.leafOf(c.body);
+    if (leaf.op !== 'load') return false;
+    const at = this.positions.get(leaf.value);
+    const p = at === undefined ? undefined : this.program.computes[at];
+    if (at === undefined || !p || !this.mayChange(p, at)) return false;
+    return p.monoid
+      ? p.monoid.kind === 'sum' && this.weights.touches(p.body)
+      : this.ofProduct[at] === true;
+  }
+
+  /** The leaf of the affine form alone. */
+  private leafOf(e: Expr): Expr {
+    if (e.dtype !== 'f32') return e;
+    if (e.op === 'unary' && e.fn === 'neg') {
+      const leaf = this.leafOf(e.a);
+      return leaf === e.a ? e : leaf;
+    }
+    if (e.op !== 'binary' || !AFFINE.has(e.fn)) return e;
+    const [a, b] = [this.isWeight(e.a), this.isWeight(e.b)];
+    if (a === b || (e.fn === 'div' && a)) return e;
+    return this.leafOf(a ? e.b : e.a);
   }
 
   /** Folds the scale into the product that the form's leaf comes from. */

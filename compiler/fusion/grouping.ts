@@ -24,7 +24,7 @@ import {
   type ProgramRegion,
   resultsOf,
 } from '../ir/region';
-import { visitLoads } from '../schedule/group';
+import { valuesRead } from '../ir/reads';
 import { Heap } from './heap';
 
 export interface Group {
@@ -101,12 +101,11 @@ export class Grouping {
     computes.forEach((c, i) => {
       const from: number[] = [];
       const outside: ValueId[] = [];
-      visitLoads(c.body, (l) => {
-        const p = index.get(l.value);
-        if (p === undefined) {
-          if (!outside.includes(l.value)) outside.push(l.value);
-        } else if (!from.includes(p)) from.push(p);
-      });
+      for (const v of valuesRead(c.body)) {
+        const p = index.get(v);
+        if (p === undefined) outside.push(v);
+        else from.push(p);
+      }
       reads.push(from);
       inputs.push(outside);
       if (i < own && !idle.has(i)) for (const p of from) readers[p]?.push(i);

@@ -20,6 +20,7 @@ import type { Compute, Program, Value } from '../ir/compute';
 import { type Expr, load, printExpr, rewriteExpr, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
+import { valuesRead } from '../ir/reads';
 import { visitLoads } from '../schedule/group';
 import { foldAffine } from './affine';
 import { dimsUsed, Weights } from './weights';
@@ -89,6 +90,7 @@ class Preparing {
     );
     const bodies = computes.map((c, i) => {
       const body = folding.bodies.get(i) ?? c.body;
+      if (!weights.touches(body)) return body;
       // What is to be in memory in each run, or stays by a person's word, is computed there.
       const asItIs =
         weights.leaves(c.body) !== undefined || c.origin.some((o) => this.stays.has(o));
@@ -102,17 +104,17 @@ class Preparing {
     for (let i = open.pop(); i !== undefined; i = open.pop()) {
       const body = bodies[i];
       if (!body) continue;
-      visitLoads(body, (l) => {
-        const p = position.get(l.value);
-        if (p === undefined || !weights.made(l.value)) return;
-        if (weights.wanted(l.value)) read.add(l.value);
+      for (const v of valuesRead(body)) {
+        const p = weights.made(v) ? position.get(v) : undefined;
+        if (p === undefined) continue;
+        if (weights.wanted(v)) read.add(v);
         else if (!inRun.has(p)) {
           inRun.add(p);
           const c = computes[p];
           if (c) bodies[p] = this.without(c.body, c);
           open.push(p);
         }
-      });
+      }
     }
     if (read.size === 0 && this.made.length === 0) return undefined;
     const idle = new Set<number>();
@@ -232,7 +234,7 @@ class Preparing {
   private preparingOf(read: ReadonlySet<ValueId>): Program {
     const { program, weights } = this;
     const needed = new Set<ValueId>(read);
-    const note = (c: Compute): void => visitLoads(c.body, (l) => needed.add(l.value));
+    const note = (c: Compute): void => valuesRead(c.body).forEach((v) => needed.add(v));
     this.made.forEach(note);
     const own: Compute[] = [];
     for (const c of [...program.computes].reverse()) {

@@ -17,16 +17,17 @@ import {
   when,
 } from '../ir/expr';
 import * as I from '../ir/indexExpr';
+import { valuesRead } from '../ir/reads';
 
 /** The program with no compute that reads more than `most` values (at least 2). */
 export function splitWideComputes(program: Program, most: number): Program {
-  const wide = program.computes.some((c) => reads(c.body).size > most);
+  const wide = program.computes.some((c) => valuesRead(c.body).length > most);
   if (!wide || most < 2) return program;
   const values = new Map(program.values);
   const computes: Compute[] = [];
   for (const c of program.computes) {
     let body = c.body;
-    for (let part = 0; reads(body).size > most; part++) {
+    for (let part = 0; valuesRead(body).length > most; part++) {
       const piece = pick(body, most);
       if (!piece) break;
       const id = `${c.value}/${part}`;

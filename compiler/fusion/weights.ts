@@ -12,6 +12,7 @@ import type { Compute, LoopDim, Program } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
+import { valuesRead } from '../ir/reads';
 import { visitLoads } from '../schedule/group';
 
 const NONE: ReadonlySet<ValueId> = new Set();
@@ -43,6 +44,7 @@ export class Weights {
     for (const c of program.computes) {
       if (c.region !== undefined || keep.has(c.value)) continue;
       if (c.origin.some((o) => stays.has(o))) continue;
+      if (valuesRead(c.body).some((v) => !this.ofValue.has(v))) continue;
       if ([...c.dims, ...c.reduce].some((d) => I.constOf(d.extent) === undefined)) continue;
       const leaves = this.leaves(c.body);
       if (!leaves || leaves.size === 0) continue;
@@ -59,10 +61,17 @@ export class Weights {
 
   /** Undefined where something else goes in, or a size that isn't known; empty for plain numbers. */
   leaves(e: Expr): ReadonlySet<ValueId> | undefined {
+    // What is quickly told isn't worth remembering.
+    if (e.op === 'const' || e.op === 'index' || e.op === 'load') return this.find(e);
     if (this.ofExpr.has(e)) return this.ofExpr.get(e);
     const found = this.find(e);
     this.ofExpr.set(e, found);
     return found;
+  }
+
+  /** Whether weights, or what is computed of them, are among what an expression reads. */
+  touches(e: Expr): boolean {
+    return valuesRead(e).some((v) => this.ofValue.has(v));
   }
 
   /** Whether the value is computed, from weights alone. */
@@ -105,8 +114,10 @@ export class Weights {
         return NONE;
       case 'index':
         return this.ofIndices([e.index]);
-      case 'load':
-        return join(this.ofValue.get(e.value), this.ofIndices(e.index));
+      case 'load': {
+        const own = this.ofValue.get(e.value);
+        return own && join(own, this.ofIndices(e.index));
+      }
       case 'unary':
       case 'cast':
         return this.leaves(e.a);
