@@ -9,6 +9,7 @@ import { DEFAULT_DEVICE } from './fusion/devices';
 import { stepsOf } from './fusion/decisionLog';
 import { decide } from './fusion/decisions';
 import { checkExpectations } from './fusion/expectations';
+import type { CompileMemory } from './fusion/memory';
 import { weighOverrides } from './fusion/weighed';
 import { nearTies } from './fusion/nearTies';
 import { planPart } from './fusion/part';
@@ -70,7 +71,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
   const f16 = device.limits.f16;
 
   let reading = 0;
-  const read = importer(source);
+  const read = importer(source, options.memory);
   const readTimed: Import = (fix) => {
     const start = now();
     const imported = read(fix);
@@ -78,7 +79,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     return imported;
   };
   const { settled, lowered } = timed('lower', () => {
-    const settled = settleSizes(readTimed, options.dims ?? {});
+    const settled = settleSizes(readTimed, options.dims ?? {}, options.memory);
     // One of the buffers is the result's.
     const most = device.limits.maxStorageBuffersPerShaderStage - 1;
     const program = splitWideComputes(settled.lowered.program, most);
@@ -271,15 +272,20 @@ function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): Imp
   return imported;
 }
 
-function importer(source: CompileSource): Import {
+function importer(source: CompileSource, memory: CompileMemory | undefined): Import {
   const file = source.file.toLowerCase();
   if (file.endsWith('.onnx')) return (fix) => importKnowing(source, fix);
   let imported: ImportResult | undefined;
   return (fix) =>
-    (imported ??= importFuseKnowing(source.bytes, source.file, (graph) => {
-      const { types } = lowerGraph(fix(graph));
-      return (t) => types.get(t)?.shape;
-    }));
+    (imported ??= importFuseKnowing(
+      source.bytes,
+      source.file,
+      (graph) => {
+        const { types } = lowerGraph(fix(graph));
+        return (t) => types.get(t)?.shape;
+      },
+      memory?.fuse,
+    ));
 }
 
 /** Types that WGSL can't store as they are: said once per type. */

@@ -16,6 +16,7 @@
  */
 import { type Diagnostic, error, info } from './diagnostics';
 import type { AttrValue, Graph, ImportResult, Node, TensorId, TensorType } from './graph/graph';
+import type { CompileMemory } from './fusion/memory';
 import * as I from './ir/indexExpr';
 import type { Dim } from './ir/indexExpr';
 import { opByName } from './ops';
@@ -47,8 +48,12 @@ const MOST = 2 ** 16;
 /** How many nodes may be lowered to find sizes. */
 const MOST_NODES = 20_000;
 
-export function settleSizes(read: Import, given: Readonly<Record<string, number>>): Settled {
-  const first = attempt(read, given, []);
+export function settleSizes(
+  read: Import,
+  given: Readonly<Record<string, number>>,
+  memory?: CompileMemory,
+): Settled {
+  const first = attempt(read, given, [], undefined, memory);
   const said = dimDiagnostics(first.imported.graph, given);
   const settled = (a: Attempt, more: readonly Diagnostic[] = []): Settled => ({
     imported: a.imported,
@@ -122,12 +127,13 @@ function attempt(
   dims: Readonly<Record<string, number>>,
   fixedDims: readonly string[],
   first?: Attempt,
+  memory?: CompileMemory,
 ): Attempt {
   const fix = (g: Graph): Graph => withFixed(withDims(g, dims), fixedDims);
   const imported = read(fix);
   const graph = withDims(imported.graph, dims);
   const fixed = withFixed(graph, fixedDims);
-  const lowered = lowerGraph(fixed);
+  const lowered = lowerGraph(fixed, memory?.lowering(fixed.dims));
   const all = [...imported.diagnostics, ...lowered.diagnostics];
   const always = first?.always ?? alwaysEmpty(lowered);
   return {

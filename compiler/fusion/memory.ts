@@ -8,6 +8,8 @@
  * context is dropped. What a compilation didn't ask for is forgotten at its end, so that a memory
  * never holds more than one version of a file needs.
  */
+import { FuseMemory } from '../import/fuse/memory';
+import { LoweringMemory } from '../ops/lowerMemory';
 import type { Answer, BY_LITERALS } from './memo';
 
 type Known = Answer | typeof BY_LITERALS;
@@ -17,6 +19,14 @@ export class CompileMemory {
   private texts: ReadonlyMap<string, number> = new Map();
   private answers: ReadonlyMap<string, Known> = new Map();
   private next = 0;
+  private lowered: LoweringMemory | undefined;
+  /** How a `.fuse` text was read. */
+  readonly fuse = new FuseMemory();
+
+  /** For the lowering of a version: knows what came of the nodes of the one before. */
+  lowering(dims: ReadonlyMap<string, number>): LoweringMemory {
+    return (this.lowered = new LoweringMemory(dims, this.lowered));
+  }
 
   /** For one compilation. */
   recall(context: string): Recall {

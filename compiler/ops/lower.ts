@@ -8,32 +8,16 @@
  * Stored values of computes are named after their node (`n7:0`, `n7:1`…; tensors are `n7.0`), so that ids are as stable
  * as the L0 ids are.
  */
-import { type Diagnostic, error, info } from '../diagnostics';
+import { type Diagnostic, error } from '../diagnostics';
 import { decodeConst } from '../graph/constData';
-import { type DType, isFloat } from '../graph/dtype';
-import type { BodyId, Graph, Node, NodeId, Tensor, TensorId, TensorType } from '../graph/graph';
+import type { DType } from '../graph/dtype';
+import type { Graph, Node, NodeId, Tensor, TensorId, TensorType } from '../graph/graph';
 import { topologicalOrder } from '../graph/order';
-import type {
-  Compute,
-  ConstData,
-  LoopDim,
-  Monoid,
-  Program,
-  ProgramOutput,
-  Value,
-} from '../ir/compute';
-import {
-  cast as castExpr,
-  constant,
-  type Expr,
-  indexValue,
-  load,
-  type ValueId,
-  visitExpr as visitExprNodes,
-  when,
-} from '../ir/expr';
+import type { Compute, ConstData, Program, ProgramOutput, Value } from '../ir/compute';
+import { constant, type Expr, indexValue, load, type ValueId, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
-import type { Dim, IndexExpr, IndexLike } from '../ir/indexExpr';
+import type { Dim, IndexExpr } from '../ir/indexExpr';
+import { valuesRead } from '../ir/reads';
 import {
   formalsOf,
   innerNeeds,
@@ -50,18 +34,10 @@ import {
   evaluateExpr,
   type Known,
 } from './evaluate';
+import { Context, describe, type Driver, elementsOf, makeCompute } from './context';
 import { opByName } from './index';
-import { makeLoop } from './loops';
-import {
-  type LoopNext,
-  type LoopResult,
-  type LoopSpec,
-  type LoopStep,
-  type LowerContext,
-  type LTensor,
-  OpFault,
-  type ReduceSpec,
-} from './op';
+import type { LoweringMemory, NodeRecord } from './lowerMemory';
+import { type LTensor, OpFault } from './op';
 import { RegionLowering } from './regions';
 
 /** Tensors with at most this many elements are looked into at compile time. */
@@ -83,24 +59,39 @@ export interface Lowered {
   contents(tensor: TensorId): readonly number[] | undefined;
 }
 
-export function lowerGraph(graph: Graph): Lowered {
-  return new Lowering(graph).run();
+/** @param memory what came of the nodes of the version before, and of this one when it is done */
+export function lowerGraph(graph: Graph, memory?: LoweringMemory): Lowered {
+  // What is in a body leaves its traces in regions.
+  const lowered = new Lowering(graph, graph.regions ? undefined : memory).run();
+  memory?.close();
+  return lowered;
 }
 
-class Lowering implements Definitions {
+/** What a node has changed, while it is lowered. */
+interface Trace {
+  readonly values: Map<ValueId, Value>;
+  readonly decoded: Map<ValueId, readonly number[] | undefined>;
+  readonly made: Compute[];
+}
+
+class Lowering implements Definitions, Driver {
   private readonly values = new Map<ValueId, Value>();
   private readonly computes: Compute[] = [];
   private readonly computeOf = new Map<ValueId, Compute>();
-  private readonly handles = new Map<TensorId, LTensor>();
+  readonly handles = new Map<TensorId, LTensor>();
   private readonly decoded = new Map<ValueId, readonly number[] | undefined>();
   private readonly kinds = new Map<NodeId, NodeKind>();
   private readonly unsupported = new Map<NodeId, string>();
-  private readonly diagnostics: Diagnostic[] = [];
+  readonly diagnostics: Diagnostic[] = [];
+  private trace: Trace | undefined;
   private readonly memo = new Map<ValueId, readonly Known[] | undefined>();
 
   private readonly regionLowering: RegionLowering;
 
-  constructor(private readonly graph: Graph) {
+  constructor(
+    readonly graph: Graph,
+    private readonly memory: LoweringMemory | undefined,
+  ) {
     this.regionLowering = new RegionLowering(graph, {
       handle: (t) => this.handles.get(t),
       setHandle: (t, h) => this.handles.set(t, h),
@@ -153,7 +144,7 @@ class Lowering implements Definitions {
     const base = new Map<TensorId, ValueId>();
     const types = new Map<TensorId, TensorType>();
     for (const [id, h] of this.handles) {
-      types.set(id, { dtype: h.dtype, shape: h.shape });
+      types.set(id, h);
       const v = h.value ?? this.baseOf(h);
       if (v !== undefined) base.set(id, v);
     }
@@ -178,27 +169,36 @@ class Lowering implements Definitions {
 
   /** Inputs, parameters and constants of the file become handles. */
   private declare(t: Tensor): void {
+    const known = this.memory?.tensor(t);
+    if (known) {
+      this.values.set(t.id, known.value);
+      if (known.decoded) this.decoded.set(t.id, known.decoded);
+      this.handles.set(t.id, known.handle);
+      return;
+    }
     const type = t.type;
     if (!type) return;
     const role = t.role === 'result' ? 'computed' : t.role;
-    this.values.set(t.id, {
+    const value: Value = {
       id: t.id,
       name: t.name,
       dtype: type.dtype,
       shape: type.shape,
       role,
       ...(t.data ? { data: t.data } : {}),
-    });
+    };
+    this.values.set(t.id, value);
     const n = elementsOf(type.shape);
-    if (role === 'const' && t.data && n !== undefined && n <= KNOWN_LIMIT) {
-      const known = decodeConst(t.data, type.dtype, n);
-      if (known) {
-        this.decoded.set(t.id, known);
-        this.handles.set(t.id, this.constantHandle(t.id, type.dtype, type.shape, known));
-        return;
-      }
-    }
-    this.handles.set(t.id, this.stored(t.id, type.dtype, type.shape));
+    const decoded =
+      role === 'const' && t.data && n !== undefined && n <= KNOWN_LIMIT
+        ? decodeConst(t.data, type.dtype, n)
+        : undefined;
+    if (decoded) this.decoded.set(t.id, decoded);
+    const handle = decoded
+      ? this.constantHandle(t.id, type.dtype, type.shape, decoded)
+      : this.stored(t.id, type.dtype, type.shape);
+    this.handles.set(t.id, handle);
+    this.memory?.keepTensor({ tensor: t, value, handle, decoded });
   }
 
   private stored(value: ValueId, dtype: DType, shape: readonly Dim[]): LTensor {
@@ -289,16 +289,68 @@ class Lowering implements Definitions {
       this.makeOpaque(n, `its operand ${name} could not be analysed`);
       return;
     }
-    const ctx = new Context(this, this.graph, n, this.handles, this.diagnostics);
+    const known = this.memory?.node(n, this.graph, this.handles);
+    if (known) {
+      this.lowerAgain(n, known);
+      return;
+    }
+    const ctx = new Context(n, this);
+    const said = this.diagnostics.length;
+    this.trace = this.memory && { values: new Map(), decoded: new Map(), made: [] };
     try {
       const r = def.lower(ctx);
       const results: readonly LTensor[] = Array.isArray(r) ? r : [r as LTensor];
       this.finishNode(n, ctx, results, def.view === true);
+      if (this.trace && this.diagnostics.length === said)
+        this.memory?.keepNode(this.recordOf(n, ctx, this.trace));
     } catch (e) {
       if (!(e instanceof OpFault)) throw e;
       const code = e.isUnsupported ? 'UNSUPPORTED_OP' : e.code;
       this.fault(n, error(code, `${describe(n)}: ${e.message}`, n.range, { subject: n.id }));
+    } finally {
+      this.trace = undefined;
+      ctx.close();
     }
+  }
+
+  private recordOf(n: Node, ctx: Context, trace: Trace): NodeRecord {
+    const handle = (t: TensorId | undefined): LTensor | undefined =>
+      t === undefined ? undefined : this.handles.get(t);
+    return {
+      node: n,
+      tensors: [...n.operands, ...n.results].map((t) =>
+        t === undefined ? undefined : this.graph.tensors.get(t),
+      ),
+      operands: n.operands.map(handle),
+      results: n.results.map(handle),
+      kind: this.kinds.get(n.id) ?? 'compute',
+      computes: ctx.computes,
+      ...trace,
+    };
+  }
+
+  /** Does again what lowering the node has done before. */
+  private lowerAgain(n: Node, known: NodeRecord): void {
+    for (const [id, v] of known.values) this.values.set(id, v);
+    for (const [id, k] of known.decoded) this.decoded.set(id, k);
+    for (const c of known.made) this.computeOf.set(c.value, c);
+    for (const c of known.computes) this.computes.push(c);
+    for (let i = 0; i < n.results.length; i++) {
+      const [id, h] = [n.results[i], known.results[i]];
+      if (id !== undefined && h) this.handles.set(id, h);
+    }
+    this.kinds.set(n.id, known.kind);
+  }
+
+  private setValue(v: Value): void {
+    this.values.set(v.id, v);
+    this.trace?.values.set(v.id, v);
+  }
+
+  private setDecoded(id: ValueId, known: readonly Known[]): void {
+    const numbers = known.every((x) => typeof x === 'number') ? known : undefined;
+    this.decoded.set(id, numbers);
+    this.trace?.decoded.set(id, numbers);
   }
 
   /** A region's way in, or its way out: see {@link RegionLowering}. */
@@ -330,16 +382,16 @@ class Lowering implements Definitions {
       const t = this.graph.tensors.get(id);
       const k = folded[i];
       if (k) {
-        this.values.set(id, constValue(id, t?.name ?? id, h, k));
-        this.decoded.set(id, k.every((x) => typeof x === 'number') ? k : undefined);
+        this.setValue(constValue(id, t?.name ?? id, h, k));
+        this.setDecoded(id, k);
         this.handles.set(id, this.constantHandle(id, h.dtype, h.shape, k));
         return;
       }
-      if (!h.value || this.values.get(h.value)?.role !== 'const') allKnown = false;
-      this.handles.set(id, h);
       const v = h.value === undefined ? undefined : this.values.get(h.value);
-      if (v && t && v.role === 'computed' && ctx.made.has(v.id))
-        this.values.set(v.id, { ...v, name: t.name });
+      if (v?.role !== 'const') allKnown = false;
+      const own = v?.role === 'computed' && ctx.made.has(v.id);
+      this.handles.set(id, own && this.memory ? this.memory.handle(n, i, h) : h);
+      if (own && t) this.setValue({ ...v, name: t.name });
     });
     this.kinds.set(
       n.id,
@@ -445,7 +497,7 @@ class Lowering implements Definitions {
       if (v === undefined || needed.has(v)) continue;
       needed.add(v);
       const c = this.computeOf.get(v);
-      if (c) visitLoads(c.body, (l) => stack.push(l.value));
+      if (c) stack.push(...valuesRead(c.body));
       // A region runs as a whole: all that it hands over is needed.
       const region = makers.get(v);
       if (region && !alive.has(region)) {
@@ -495,21 +547,14 @@ class Lowering implements Definitions {
     const n = known.every((k) => typeof k === 'number');
     const h = this.constantHandle(id, dtype, shape, known);
     if (n) {
-      this.values.set(id, constValue(id, id, h, known));
-      this.decoded.set(id, known);
+      this.setValue(constValue(id, id, h, known));
+      this.setDecoded(id, known);
     }
     return h;
   }
 
   addFill(id: ValueId, dtype: DType, shape: readonly Dim[], value: number): LTensor {
-    this.values.set(id, {
-      id,
-      name: id,
-      dtype,
-      shape,
-      role: 'const',
-      data: { kind: 'fill', value },
-    });
+    this.setValue({ id, name: id, dtype, shape, role: 'const', data: { kind: 'fill', value } });
     return this.stored(id, dtype, shape);
   }
 
@@ -520,40 +565,18 @@ class Lowering implements Definitions {
   }
 
   addLoop(r: ProgramLoop): void {
+    // More than is written down of a node.
+    this.trace = undefined;
     this.regionLowering.regions.push(r);
   }
 
   addCompute(c: Compute, name: string): LTensor {
     const shape = c.dims.map((d) => d.extent);
-    this.values.set(c.value, { id: c.value, name, dtype: c.dtype, shape, role: 'computed' });
+    this.setValue({ id: c.value, name, dtype: c.dtype, shape, role: 'computed' });
     this.computeOf.set(c.value, c);
+    this.trace?.made.push(c);
     return this.stored(c.value, c.dtype, shape);
   }
-}
-
-function makeCompute(
-  value: ValueId,
-  shape: readonly Dim[],
-  monoid: Monoid | undefined,
-  over: readonly Dim[],
-  dtype: DType,
-  accumulator: DType,
-  body: Expr,
-  origin: readonly NodeId[],
-): Compute {
-  const dims: LoopDim[] = shape.map((extent, i) => ({ name: `d${i}`, extent }));
-  const reduce: LoopDim[] = over.map((extent, i) => ({ name: `r${i}`, extent }));
-  return {
-    id: `c:${value}`,
-    value,
-    dims,
-    reduce,
-    ...(monoid ? { monoid } : {}),
-    body,
-    dtype,
-    accumulator,
-    origin,
-  };
 }
 
 function constValue(id: ValueId, name: string, h: LTensor, known: readonly Known[]): Value {
@@ -573,315 +596,4 @@ function plainNumbers(
 ): readonly number[] | undefined {
   const numbers = known?.flatMap((k) => (typeof k === 'number' ? k : (I.constOf(k) ?? [])));
   return numbers?.length === known?.length ? numbers : undefined;
-}
-
-/** Element count when every dim is a number. */
-export function elementsOf(shape: readonly Dim[]): number | undefined {
-  let n = 1;
-  for (const d of shape) {
-    const c = I.constOf(d);
-    if (c === undefined) return undefined;
-    n *= c;
-  }
-  return n;
-}
-
-function describe(n: Node): string {
-  return n.name && n.name !== n.sourceOp ? `${n.sourceOp} '${n.name}'` : n.sourceOp;
-}
-
-/** What one op's `lower` works with. */
-class Context implements LowerContext {
-  readonly computes: Compute[] = [];
-  readonly made = new Set<ValueId>();
-  private next = 0;
-  /** The body of a branch or a loop that is being lowered: the node's own, or that of a loop that it makes. */
-  private body: BodyId | undefined;
-
-  constructor(
-    private readonly driver: Lowering,
-    private readonly graph: Graph,
-    readonly node: Node,
-    private readonly handles: ReadonlyMap<TensorId, LTensor>,
-    private readonly diagnostics: Diagnostic[],
-  ) {
-    this.body = node.body;
-  }
-
-  get arity(): number {
-    return this.node.operands.length;
-  }
-
-  input(i: number): LTensor {
-    return this.optional(i) ?? this.fail('MISSING_OPERAND', `operand ${i + 1} is missing`);
-  }
-
-  optional(i: number): LTensor | undefined {
-    const id = this.node.operands[i];
-    if (id === undefined) return undefined;
-    const h = this.handles.get(id);
-    const t = this.graph.tensors.get(id);
-    return h && t?.weak ? this.adopt(h) : h;
-  }
-
-  /** A literal takes the dtype of the tensors it stands with, unless that would cut off its fraction. */
-  private adopt(h: LTensor): LTensor {
-    const value = h.known?.[0];
-    let dtype: DType | undefined;
-    for (const o of this.node.operands) {
-      if (o === undefined || this.graph.tensors.get(o)?.weak) continue;
-      const other = this.handles.get(o);
-      if (other && other.dtype !== 'bool') {
-        dtype = other.dtype;
-        break;
-      }
-    }
-    if (value === undefined) return h;
-    if (typeof value !== 'number') {
-      // A dim by its name: a whole number that is only known when the graph runs.
-      const t = dtype ?? 'i32';
-      const size = castExpr(indexValue(value, 'i32'), t);
-      return { dtype: t, shape: h.shape, known: [value], at: () => size };
-    }
-    if (dtype === undefined) dtype = Number.isInteger(value) && !isFloat(h.dtype) ? 'i32' : 'f32';
-    else if (!isFloat(dtype) && (!Number.isInteger(value) || isFloat(h.dtype))) dtype = 'f32';
-    const e = constant(value, dtype);
-    return { dtype, shape: h.shape, known: [value], at: () => e };
-  }
-
-  sizes(i: number): readonly Dim[] {
-    const h = this.input(i);
-    if (!h.known)
-      return this.unsupported(
-        `operand ${i + 1} (${this.operandName(i)}) must be known at compile time, but it is computed when the model runs`,
-      );
-    return h.known.map((k) => I.ix(k));
-  }
-
-  numbers(i: number): readonly number[] {
-    return this.sizes(i).map(
-      (d) =>
-        I.constOf(d) ??
-        this.unsupported(
-          `operand ${i + 1} (${this.operandName(i)}) must be plain numbers, but it holds the symbolic size ${I.printIndex(d)}`,
-        ),
-    );
-  }
-
-  private operandName(i: number): string {
-    const id = this.node.operands[i];
-    return (id !== undefined && this.graph.tensors.get(id)?.name) || `#${i + 1}`;
-  }
-
-  has(name: string): boolean {
-    return this.node.attrs[name] !== undefined;
-  }
-
-  int(name: string, fallback?: number): number {
-    const v = this.node.attrs[name] ?? fallback;
-    if (typeof v === 'number' && Number.isInteger(v)) return v;
-    return this.badAttr(name, 'an integer', v !== undefined);
-  }
-
-  float(name: string, fallback?: number): number {
-    const v = this.node.attrs[name] ?? fallback;
-    return typeof v === 'number' ? v : this.badAttr(name, 'a number', v !== undefined);
-  }
-
-  bool(name: string, fallback?: boolean): boolean {
-    const v = this.node.attrs[name] ?? fallback;
-    if (typeof v === 'boolean') return v;
-    return typeof v === 'number' ? v !== 0 : this.badAttr(name, 'true or false', v !== undefined);
-  }
-
-  str(name: string, fallback?: string): string {
-    const v = this.node.attrs[name] ?? fallback;
-    return typeof v === 'string' ? v : this.badAttr(name, 'a string', v !== undefined);
-  }
-
-  ints(name: string, fallback?: readonly number[]): readonly number[] {
-    const v = this.node.attrs[name] ?? fallback;
-    if (typeof v === 'number') return [v];
-    if (Array.isArray(v)) {
-      const list: readonly unknown[] = v;
-      const numbers = list.filter((x): x is number => typeof x === 'number');
-      if (numbers.length === list.length) return numbers;
-    }
-    return this.badAttr(name, 'a list of integers', v !== undefined);
-  }
-
-  tensorAttr(name: string): { type: TensorType; data: ConstData } | undefined {
-    const v = this.node.attrs[name];
-    return v !== undefined && typeof v === 'object' && 'tensor' in v ? v.tensor : undefined;
-  }
-
-  private badAttr(name: string, what: string, present: boolean): never {
-    return this.fail(
-      'BAD_ATTRIBUTE',
-      present ? `'${name}' must be ${what}` : `'${name}' is missing: it must be ${what}`,
-    );
-  }
-
-  axis(axis: number, rank: number): number {
-    const a = axis < 0 ? axis + rank : axis;
-    if (a < 0 || a >= rank)
-      return this.fail(
-        'AXIS_RANGE',
-        `axis ${axis} is out of range for a tensor of rank ${rank}: it must lie in [${-rank}, ${rank - 1}]`,
-      );
-    return a;
-  }
-
-  fail(code: string, message: string): never {
-    throw new OpFault(code, message, false);
-  }
-
-  unsupported(message: string): never {
-    throw new OpFault('UNSUPPORTED_OP', message, true);
-  }
-
-  note(code: string, message: string): void {
-    this.diagnostics.push(
-      info(code, `${describe(this.node)}: ${message}`, this.node.range, {
-        subject: this.node.id,
-      }),
-    );
-  }
-
-  private fresh(): ValueId {
-    return `${this.node.id}:${this.next++}`;
-  }
-
-  loop(spec: LoopSpec, body: (step: LoopStep) => LoopNext): LoopResult {
-    const id = `${this.node.id}:loop${this.next++}`;
-    const name = this.node.name || this.node.op;
-    const around = this.body;
-    const { result, region } = makeLoop(spec, body, {
-      id,
-      around,
-      handed: (key, dtype, shape) =>
-        this.driver.addHanded(`${id}.${key}`, `${name}.${key}`, dtype, shape),
-      store: (h) => this.pointwise(h.shape, h.dtype, (i) => h.at(i)),
-      inside: (inner, lower) => {
-        const before = this.computes.length;
-        this.body = inner;
-        lower(() => this.computes.slice(before));
-        this.body = around;
-      },
-    });
-    this.driver.addLoop(region);
-    return result;
-  }
-
-  private register(made: Compute): LTensor {
-    const { body } = this;
-    const c = body === undefined ? made : { ...made, region: body };
-    this.computes.push(c);
-    this.made.add(c.value);
-    return this.driver.addCompute(c, `${this.node.name || this.node.op}.${this.next}`);
-  }
-
-  pointwise(
-    shape: readonly IndexLike[],
-    dtype: DType,
-    body: (index: readonly IndexExpr[]) => Expr,
-  ): LTensor {
-    const dims = this.checkShape(shape);
-    const e = body(dims.map((d, i) => I.loopVar(`d${i}`, d)));
-    const id = this.fresh();
-    if (e.op === 'const') {
-      // A tensor of one number: data, not work.
-      const n = elementsOf(dims);
-      if (n === 1) return this.driver.addConstant(id, dtype, dims, [e.value]);
-      if (n !== undefined) return this.driver.addFill(id, dtype, dims, e.value);
-    }
-    return this.register(makeCompute(id, dims, undefined, [], dtype, dtype, e, [this.node.id]));
-  }
-
-  reduce(
-    spec: ReduceSpec,
-    body: (index: readonly IndexExpr[], over: readonly IndexExpr[]) => Expr,
-  ): LTensor {
-    const dims = this.checkShape(spec.shape);
-    const over = this.checkShape(spec.over);
-    const e = body(
-      dims.map((d, i) => I.loopVar(`d${i}`, d)),
-      over.map((d, i) => I.loopVar(`r${i}`, d)),
-    );
-    const monoid: Monoid = typeof spec.monoid === 'string' ? { kind: spec.monoid } : spec.monoid;
-    const dtype = spec.dtype ?? e.dtype;
-    const accumulator =
-      spec.accumulator ?? (e.dtype === 'f16' || e.dtype === 'bf16' ? 'f32' : e.dtype);
-    const id = this.fresh();
-    if (over.length === 0) {
-      const arg = monoid.kind === 'argmax' || monoid.kind === 'argmin';
-      const one: Expr = arg
-        ? constant(0, dtype)
-        : e.dtype === dtype
-          ? e
-          : { op: 'cast', a: e, dtype };
-      return this.register(makeCompute(id, dims, undefined, [], dtype, dtype, one, [this.node.id]));
-    }
-    return this.register(
-      makeCompute(id, dims, monoid, over, dtype, accumulator, e, [this.node.id]),
-    );
-  }
-
-  view(
-    shape: readonly IndexLike[],
-    base: LTensor,
-    map: (index: readonly IndexExpr[]) => readonly IndexExpr[],
-  ): LTensor {
-    const dims = this.checkShape(shape);
-    return { dtype: base.dtype, shape: dims, at: (index) => base.at(map(index)) };
-  }
-
-  constant(
-    type: { dtype: DType; shape: readonly IndexLike[] },
-    values: readonly Dim[] | readonly number[],
-  ): LTensor {
-    const known: readonly Known[] = values.map((v) =>
-      typeof v === 'number' ? v : (I.constOf(v) ?? v),
-    );
-    return this.driver.addConstant(this.fresh(), type.dtype, this.checkShape(type.shape), known);
-  }
-
-  private checkShape(shape: readonly IndexLike[]): Dim[] {
-    return shape.map((d) => {
-      const e = I.ix(d);
-      const n = I.constOf(e);
-      if (n !== undefined && (n < 0 || !Number.isSafeInteger(n)))
-        this.fail('BAD_SHAPE', `a dimension of its result would be ${n}`);
-      return e;
-    });
-  }
-
-  requireEqual(a: Dim, b: Dim, what: string): void {
-    if (I.same(a, b)) return;
-    const x = I.constOf(a);
-    const y = I.constOf(b);
-    const text = `${what}: ${I.printIndex(a)} and ${I.printIndex(b)}`;
-    if (x !== undefined && y !== undefined) this.fail('SHAPE_MISMATCH', `${text} differ`);
-    const bound = (d: Dim): number => I.evaluate(d, (s) => this.graph.dims.get(s));
-    if (bound(a) !== bound(b))
-      this.fail(
-        'SHAPE_MISMATCH',
-        `${text} differ with the sizes given (${bound(a)} and ${bound(b)})`,
-      );
-    this.diagnostics.push(
-      info(
-        'UNPROVEN_DIM_EQUALITY',
-        `${describe(this.node)}: ${text} are taken to be equal; use one name for both to state it`,
-        this.node.range,
-        { subject: this.node.id },
-      ),
-    );
-  }
-}
-
-/** Visits the loads of an expression, those inside dynamic indices included. */
-export function visitLoads(e: Expr, visit: (l: Expr & { op: 'load' }) => void): void {
-  visitExprNodes(e, (x) => {
-    if (x.op === 'load') visit(x);
-  });
 }

@@ -27,6 +27,7 @@ import { answerOf, ASKED, AskedShapes, asksForShape, isDevice, numberInText } fr
 import { bindSubscripts } from './subscripts';
 import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
 import { guessDeclarations, type Guesses } from './declarations';
+import { emptyRecord, type FuseMemory, type StatementRecord } from './memory';
 import { nearest, replaceFix } from './suggest';
 import {
   asDim,
@@ -66,6 +67,8 @@ export class Binder implements CallHost {
   private base = '';
   /** Within a type: what isn't a size there is a fault. */
   private inSize = false;
+  /** What binding the statement at hand does. */
+  private trace: StatementRecord | undefined;
   private suggestions = 0;
   private readonly constants: Constants;
 
@@ -73,8 +76,9 @@ export class Binder implements CallHost {
     private readonly diagnostics: Diagnostic[],
     private readonly statements: readonly Statement[],
     private readonly shapes: AskedShapes = new AskedShapes(),
+    private readonly memory?: FuseMemory,
   ) {
-    this.constants = new Constants(this.graph.tensors, (d) => this.report(d));
+    this.constants = new Constants(this.graph, (d) => this.report(d));
   }
 
   report(diagnostic: Diagnostic): void {
@@ -98,6 +102,51 @@ export class Binder implements CallHost {
   // -- Statements -------------------------------------------------------------------------------
 
   bind(s: Statement): void {
+    const { memory, graph } = this;
+    if (!memory) {
+      this.bindAnew(s);
+      return;
+    }
+    const known = memory.record(s);
+    if (known && this.bindAgain(known)) {
+      memory.keep(s, known);
+      return;
+    }
+    const reported = this.diagnostics.length;
+    const [nodes, inputs] = [graph.nodes.length, this.inputs.length];
+    const record = emptyRecord();
+    this.trace = record;
+    graph.traced = record.tensors;
+    this.bindAnew(s);
+    this.trace = undefined;
+    graph.traced = undefined;
+    if (this.diagnostics.length > reported || record.unusual) return;
+    record.base = this.base;
+    record.nodes.push(...graph.nodes.slice(nodes));
+    record.inputs.push(...this.inputs.slice(inputs));
+    memory.keep(s, record);
+  }
+
+  /** Does what binding the statement did before; false where it could do something else now. */
+  private bindAgain(known: StatementRecord): boolean {
+    for (const name of known.claimed) if (this.times.has(name)) return false;
+    for (const [name, value] of known.used)
+      if (!sameMeaning(this.definitions.get(name)?.value, value)) return false;
+    for (const name of known.claimed) this.times.set(name, 1);
+    for (const name of known.used.keys()) {
+      const d = this.definitions.get(name);
+      if (d) d.used = true;
+    }
+    for (const [name, size] of known.dims) this.dims.set(name, size);
+    for (const t of known.tensors) if (!this.graph.tensors.has(t.id)) this.graph.addTensor(t);
+    for (const n of known.nodes) this.graph.nodes.push(n);
+    for (const i of known.inputs) this.inputs.push(i);
+    for (const { kind, name, value } of known.defined) this.define(kind, name, value);
+    this.base = known.base;
+    return true;
+  }
+
+  private bindAnew(s: Statement): void {
     switch (s.kind) {
       case 'dim':
         this.bindDim(s.name, s.value);
@@ -131,7 +180,9 @@ export class Binder implements CallHost {
   private claim(name: Named): string {
     const n = (this.times.get(name.name) ?? 0) + 1;
     this.times.set(name.name, n);
+    this.trace?.claimed.push(name.name);
     if (n === 1) return name.name;
+    if (this.trace) this.trace.unusual = true;
     if (name.name === '_') return `_~${n}`;
     const first = this.anywhere.get(name.name);
     this.report(
@@ -146,6 +197,7 @@ export class Binder implements CallHost {
 
   private define(kind: SymbolKind, name: Named, value: Value): void {
     this.definitions.set(name.name, { kind, name, value, used: false });
+    this.trace?.defined.push({ kind, name, value });
   }
 
   private bindDim(name: Named, e: Expression | undefined): void {
@@ -159,6 +211,7 @@ export class Binder implements CallHost {
     }
     if (n !== undefined && Number.isSafeInteger(n) && n >= 1) {
       this.dims.set(id, n);
+      this.trace?.dims.push([id, n]);
     } else {
       if (v.kind !== 'faulty') {
         const range = e?.range ?? name.range;
@@ -167,6 +220,7 @@ export class Binder implements CallHost {
         );
       }
       this.dims.set(id, DEFAULT_SIZE);
+      this.trace?.dims.push([id, DEFAULT_SIZE]);
     }
     this.define('dim', name, { kind: 'size', dim: sym(id) });
   }
@@ -177,7 +231,7 @@ export class Binder implements CallHost {
       this.define(role, name, FAULTY);
       return;
     }
-    this.graph.tensors.set(id, { id, name: name.name, type, role, range: name.range });
+    this.graph.addTensor({ id, name: name.name, type, role, range: name.range });
     this.inputs.push(id);
     this.define(role, name, { kind: 'tensor', id });
   }
@@ -240,6 +294,7 @@ export class Binder implements CallHost {
 
   /** A dim that isn't defined: reported, then taken as one with a usual size. */
   private unknownDim(name: string, range: SourceRange): Dim {
+    if (this.trace) this.trace.unusual = true;
     if (!this.dims.has(name)) {
       const meant = this.suggest(name, (d) => d.kind === 'dim');
       const start = { line: 0, column: 0 };
@@ -340,6 +395,7 @@ export class Binder implements CallHost {
 
   private lookup(name: string, range: SourceRange): Value {
     const d = this.definitions.get(name);
+    this.trace?.used.set(name, d?.value);
     if (d) {
       d.used = true;
       return d.value;
@@ -352,6 +408,7 @@ export class Binder implements CallHost {
   }
 
   private unknownName(name: string, range: SourceRange): Value {
+    if (this.trace) this.trace.unusual = true;
     if (this.anywhere.has(name)) {
       this.report(
         error(
@@ -391,7 +448,7 @@ export class Binder implements CallHost {
       const guess = this.guesses.names.get(name);
       if (guess) {
         const type = { dtype: 'f32' as const, shape: guess.sizes.map((s) => this.guessedDim(s)) };
-        this.graph.tensors.set(name, { id: name, name, type, role: guess.role, range });
+        this.graph.addTensor({ id: name, name, type, role: guess.role, range });
         this.inputs.push(name);
       }
     }
@@ -569,6 +626,8 @@ export class Binder implements CallHost {
   }
 
   private shapeOf(id: TensorId): ReturnType<AskedShapes['of']> {
+    // More is known of the tensor then than which one it is.
+    if (this.trace) this.trace.unusual = true;
     return this.graph.tensors.get(id)?.type?.shape ?? this.shapes.of(id);
   }
 
@@ -696,6 +755,11 @@ export class Binder implements CallHost {
     if (v.kind === 'size') return this.graph.size(v.dim, this.base, range);
     return this.constants.tensor(v, this.base, range);
   }
+}
+
+/** A tensor is meant by its id, whatever else it is computed by now. */
+function sameMeaning(a: Value | undefined, b: Value | undefined): boolean {
+  return a === b || (a?.kind === 'tensor' && b?.kind === 'tensor' && a.id === b.id);
 }
 
 /** Where each name is defined first. */

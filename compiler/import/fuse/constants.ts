@@ -6,8 +6,9 @@
  */
 import { error, type Diagnostic, type SourceRange } from '../../diagnostics';
 import { isFloat, type DType } from '../../graph/dtype';
-import type { Tensor, TensorId, TensorType } from '../../graph/graph';
+import type { TensorId, TensorType } from '../../graph/graph';
 import { constOf, num, type Dim } from '../../ir/indexExpr';
+import type { GraphBuilder } from './graphBuilder';
 import { describeValue, printNumber, type Value } from './values';
 
 /** Literal tensors with more elements than this don't belong in a text file. */
@@ -24,7 +25,7 @@ export interface ConstantName {
 
 export class Constants {
   constructor(
-    private readonly tensors: Map<TensorId, Tensor>,
+    private readonly graph: Pick<GraphBuilder, 'addTensor' | 'hasTensor'>,
     private readonly report: (d: Diagnostic) => void,
   ) {}
 
@@ -63,8 +64,8 @@ export class Constants {
   private weak(v: Value & { kind: 'number' }, base: string, range: SourceRange): TensorId {
     const literal = literalName(v.value, v.whole);
     const id = v.constant?.id ?? `${base}/=${literal}`;
-    if (!this.tensors.has(id)) {
-      this.tensors.set(id, {
+    if (!this.graph.hasTensor(id)) {
+      this.graph.addTensor({
         id,
         name: v.constant?.name ?? literal,
         type: { dtype: v.whole ? 'i64' : 'f32', shape: [] },
@@ -105,7 +106,7 @@ export class Constants {
       single !== undefined && type.shape.length > 0
         ? { kind: 'fill' as const, value: single }
         : { kind: 'numbers' as const, values: flat.values };
-    this.tensors.set(id, { id, name, type, role: 'const', data, range });
+    this.graph.addTensor({ id, name, type, role: 'const', data, range });
     return id;
   }
 }

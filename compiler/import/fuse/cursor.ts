@@ -21,18 +21,29 @@ export function isKeyword(word: string): boolean {
   return keywords.has(word);
 }
 
+/** The tokens of a statement, and what ends it: a line end, `;` or the end of the text. */
+export interface Part {
+  readonly tokens: readonly Token[];
+  readonly end: Token;
+}
+
+export function statementsOf(tokens: readonly Token[]): (readonly Token[])[] {
+  return partsOf(tokens).map((p) => p.tokens);
+}
+
 /** Cuts the tokens into statements; line ends and `;` between them are dropped, and empty ones left out. */
-export function statementsOf(tokens: readonly Token[]): Token[][] {
-  const out: Token[][] = [];
+export function partsOf(tokens: readonly Token[]): Part[] {
+  const out: Part[] = [];
   const open: string[] = [];
   // The statement at hand: where it starts, its last token, and whether line ends stand inside it.
   let start = 0;
   let last: Token | undefined;
   let folded = false;
-  const finish = (end: number): void => {
-    if (last) {
-      const part = tokens.slice(start, end);
-      out.push(folded ? part.filter((t) => t.kind !== 'newline') : part);
+  const finish = (at: number): void => {
+    const end = tokens[at] ?? last;
+    if (last && end) {
+      const part = tokens.slice(start, at);
+      out.push({ tokens: folded ? part.filter((t) => t.kind !== 'newline') : part, end });
     }
     last = undefined;
     folded = false;

@@ -29,7 +29,25 @@ export interface OpUse {
 
 export class GraphBuilder {
   readonly nodes: Node[] = [];
-  readonly tensors = new Map<TensorId, Tensor>();
+  private readonly all = new Map<TensorId, Tensor>();
+  /** Told of the tensors that the statement at hand makes or needs. */
+  traced: Tensor[] | undefined;
+
+  get tensors(): ReadonlyMap<TensorId, Tensor> {
+    return this.all;
+  }
+
+  addTensor(t: Tensor): void {
+    this.all.set(t.id, t);
+    this.traced?.push(t);
+  }
+
+  /** Whether the tensor is there; it is one that the statement at hand needs. */
+  hasTensor(id: TensorId): boolean {
+    const t = this.all.get(id);
+    if (t) this.traced?.push(t);
+    return t !== undefined;
+  }
 
   add(
     use: OpUse,
@@ -50,7 +68,7 @@ export class GraphBuilder {
         target && target.name !== '_'
           ? { id: target.name, name: displayName(target.name), range: target.range }
           : innerTensor(use, count > 1 ? i : undefined);
-      this.tensors.set(tensor.id, { ...tensor, role: 'result' });
+      this.addTensor({ ...tensor, role: 'result' });
       results.push(tensor.id);
     }
     this.nodes.push({
@@ -75,7 +93,7 @@ export class GraphBuilder {
     const name = printIndex(dim);
     const id = `${base}/=${name}`;
     if (this.tensors.has(id)) return id;
-    this.tensors.set(id, { id, name, role: 'result', weak: true, range });
+    this.addTensor({ id, name, role: 'result', weak: true, range });
     this.nodes.push({
       id: `${base}#=${name}`,
       op: 'dim',

@@ -14,6 +14,7 @@ import type { Statement, SyntaxTree } from './ast';
 import { Binder, DEFAULT_SIZE, type Definition } from './binder';
 import type { Guesses } from './declarations';
 import { DirectiveBinder } from './directiveBinder';
+import type { FuseMemory } from './memory';
 import { parseFuse, parseFuseBytes } from './parser';
 import { AskedShapes, type Shape } from './shapes';
 
@@ -26,11 +27,18 @@ const MOST_DIAGNOSTICS = 300;
 const LONGEST_MESSAGE = 400;
 
 /** `source` is the text, or the file's bytes. */
-export function importFuse(source: string | Uint8Array, fileName: string): ImportResult {
-  return bindFuse(
-    typeof source === 'string' ? parseFuse(source) : parseFuseBytes(source),
-    fileName,
-  );
+export function importFuse(
+  source: string | Uint8Array,
+  fileName: string,
+  memory?: FuseMemory,
+): ImportResult {
+  return bindFuse(treeOf(source, memory), fileName, undefined, memory);
+}
+
+function treeOf(source: string | Uint8Array, memory: FuseMemory | undefined): SyntaxTree {
+  return typeof source === 'string'
+    ? parseFuse(source)
+    : parseFuseBytes(source, memory && ((text) => memory.text.parse(text)));
 }
 
 /** Rounds of binding and lowering, at most: each finds the shape of what the one before could not make. */
@@ -41,23 +49,31 @@ export function importFuseKnowing(
   source: string | Uint8Array,
   fileName: string,
   shapesIn: (graph: Graph) => (tensor: TensorId) => Shape | undefined,
+  memory?: FuseMemory,
 ): ImportResult {
-  const tree = typeof source === 'string' ? parseFuse(source) : parseFuseBytes(source);
+  const tree = treeOf(source, memory);
   const shapes = new AskedShapes();
-  let imported = bindFuse(tree, fileName, shapes);
+  let imported = bindFuse(tree, fileName, shapes, memory);
   for (let round = 1; shapes.open; round++) {
     shapes.answer(shapesIn(imported.graph), round >= ROUNDS);
-    imported = bindFuse(tree, fileName, shapes);
+    imported = bindFuse(tree, fileName, shapes, memory);
     // Whoever asks on after the last answer goes without.
     if (round > 2 * ROUNDS) break;
   }
   return imported;
 }
 
-export function bindFuse(tree: SyntaxTree, fileName: string, shapes?: AskedShapes): ImportResult {
+export function bindFuse(
+  tree: SyntaxTree,
+  fileName: string,
+  shapes?: AskedShapes,
+  memory?: FuseMemory,
+): ImportResult {
   const diagnostics: Diagnostic[] = [...tree.diagnostics];
-  const binder = new Binder(diagnostics, tree.statements, shapes);
+  const binder = new Binder(diagnostics, tree.statements, shapes, memory);
+  memory?.begin();
   for (const s of tree.statements) binder.bind(s);
+  memory?.end();
   const directives = new DirectiveBinder(binder);
   for (const s of tree.statements) directives.bind(s);
 

@@ -146,12 +146,13 @@ export function rangeBetween(first: Token, last: Token): SourceRange {
   };
 }
 
-export function lex(source: string): Lexed {
+/** @param firstLine the number of the line that the text starts with */
+export function lex(source: string, firstLine = 0): Lexed {
   const text = source.charCodeAt(0) === 0xfeff ? source.slice(1) : source;
   const tokens: Token[] = [];
   const diagnostics: Diagnostic[] = [];
   let i = 0;
-  let line = 0;
+  let line = firstLine;
   let lineStart = 0;
 
   const push = (kind: TokenKind, start: number, value: string): void => {

@@ -15,7 +15,7 @@ import {
   type TypeSyntax,
   type UnplacedStatement as Unplaced,
 } from './ast';
-import { Cursor, isKeyword, statementsOf } from './cursor';
+import { Cursor, isKeyword, type Part, partsOf } from './cursor';
 import { parseDirective } from './directives';
 import { expectClose, parseExpression, parseNamed, parseNames } from './expressions';
 import { lex, MOST_FAULTS, rangeBetween, tokenRange, type Token } from './lexer';
@@ -49,16 +49,28 @@ function tooLong(): SyntaxTree {
 }
 
 /** The file's bytes (UTF-8): what is too long isn't even decoded. */
-export function parseFuseBytes(bytes: Uint8Array): SyntaxTree {
-  return isLonger(bytes, LONGEST_SOURCE) ? tooLong() : parseFuse(decodeUtf8(bytes));
+export function parseFuseBytes(
+  bytes: Uint8Array,
+  parse: (source: string) => SyntaxTree = parseText,
+): SyntaxTree {
+  if (isLonger(bytes, LONGEST_SOURCE)) return tooLong();
+  const source = decodeUtf8(bytes);
+  return source.length > LONGEST_SOURCE ? tooLong() : parse(source);
 }
 
 export function parseFuse(source: string): SyntaxTree {
-  if (source.length > LONGEST_SOURCE) return tooLong();
+  return source.length > LONGEST_SOURCE ? tooLong() : parseText(source);
+}
+
+/** @param told is told of each part that was read */
+export function parseText(
+  source: string,
+  told?: (part: Part, statements: readonly Statement[], faulty: boolean) => void,
+): SyntaxTree {
   const { tokens, text, diagnostics } = lex(source);
   const statements: Statement[] = [];
-  for (const part of statementsOf(tokens)) {
-    const first = part[0];
+  for (const part of partsOf(tokens)) {
+    const first = part.tokens[0];
     if (first && diagnostics.length > MOST_FAULTS) {
       diagnostics.push(
         error(
@@ -69,27 +81,29 @@ export function parseFuse(source: string): SyntaxTree {
       );
       break;
     }
-    parseStatement(part, text, diagnostics, statements);
+    const faults = diagnostics.length;
+    const read = parsePart(part, text, diagnostics);
+    for (const s of read) statements.push(s);
+    told?.(part, read, diagnostics.length > faults);
   }
   return { statements, diagnostics };
 }
 
-function parseStatement(
-  tokens: readonly Token[],
+export function parsePart(
+  { tokens }: Part,
   text: string,
   diagnostics: Diagnostic[],
-  out: Statement[],
-): void {
+): readonly Statement[] {
   const first = tokens[0];
   const last = tokens[tokens.length - 1];
-  if (!first || !last) return;
+  if (!first || !last) return [];
   const c = new Cursor(tokens, text, diagnostics);
   const parsed = parseParts(c);
   if (!c.failed && !c.done) {
     c.fail('UNEXPECTED_TOKEN', `The statement should end here, not go on with ${c.found()}.`);
   }
   const place = { range: rangeBetween(first, last), text: text.slice(first.start, last.end) };
-  for (const p of parsed) out.push({ ...p, ...place });
+  return parsed.map((p): Statement => ({ ...p, ...place }));
 }
 
 function parseParts(c: Cursor): Unplaced[] {

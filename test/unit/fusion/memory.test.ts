@@ -145,6 +145,20 @@ describe('A memory between compilations', () => {
     assert.ok(change > 0 && change < first, `${first} at first, ${change} after the edit`);
   });
 
+  it('lowers what an edit changes, and what reads that', () => {
+    const memory = new CompileMemory();
+    const computes = (text: string) => compiled(text.split('\n'), memory).program.computes;
+    const text = generate('transformer', 300);
+    const before = new Set(computes(text));
+    const inner = computes(text.replace('gelu(m3', 'tanh(m3'));
+    // tanh, and the product that reads it.
+    assert.equal(inner.filter((c) => !before.has(c)).length, 2);
+    const after = computes(text.replace('x4 = up3', 'x4 = relu(up3)'));
+    assert.ok(after.filter((c) => !before.has(c)).length < 10);
+    const wider = computes(text.replace('dim S = 128', 'dim S = 256'));
+    assert.equal(wider.filter((c) => before.has(c)).length, 0);
+  });
+
   it('holds what one version asks for, and no more', () => {
     const memory = new CompileMemory();
     const sizes: number[] = [];
