@@ -26,6 +26,8 @@ import { MEMBER_LIMIT, type Search } from './search';
 interface Candidate {
   readonly group: Group;
   readonly scheduled: Scheduled;
+  /** The values whose buffers it binds. */
+  readonly buffers: readonly ValueId[];
 }
 
 interface Open {
@@ -63,13 +65,13 @@ export function bundleAsked(
   const parts = whole.map((id) => candidateOf(search, grouping.group(id)));
   const [first, ...rest] = parts;
   if (!first) return undefined;
-  const bundle = opened(search, first);
+  const bundle = opened(first);
   const costs = [first.scheduled.cost];
   for (const next of rest) {
     if (next?.workgroup !== first.workgroup) return undefined;
     const { cost, excluded } = joined(search, bundle, next);
     if (excluded) return undefined;
-    put(search, bundle, next, cost);
+    put(bundle, next, cost);
     costs.push(cost);
   }
   let left: number[] = [];
@@ -106,7 +108,7 @@ function candidateOf(
     case 'sort':
     case 'transpose': {
       const workgroup = features.threads / Math.max(1, features.workgroups);
-      return { group, scheduled: scheduled.value, workgroup };
+      return { ...candidate(search, group, scheduled.value), workgroup };
     }
     case 'horizontal':
     case 'split':
@@ -136,9 +138,9 @@ export function bundleSmall(
     const scheduled = search.schedule(group.id);
     if (!scheduled.ok) continue;
     const list = buckets.get(key);
-    const candidate = { group, scheduled: scheduled.value };
-    if (list) list.push(candidate);
-    else buckets.set(key, [candidate]);
+    const c = candidate(search, group, scheduled.value);
+    if (list) list.push(c);
+    else buckets.set(key, [c]);
   }
   const out: number[][] = asked.map((ids) => [...ids]);
   for (const list of buckets.values()) {
@@ -202,10 +204,9 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
   const all: Open[] = [];
   let open: Open[] = [];
   for (const c of list) {
-    const values = buffersOf(search, c);
     let best: { bundle: Open; added: number; cost: number } | undefined;
     for (const bundle of search.halted ? [] : open) {
-      const added = values.filter((v) => !bundle.buffers.has(v)).length;
+      const added = c.buffers.filter((v) => !bundle.buffers.has(v)).length;
       if (best && best.added <= added) continue;
       const { cost, excluded } = joined(search, bundle, c);
       if (!excluded && cost < bundle.cost + c.scheduled.cost) best = { bundle, added, cost };
@@ -214,23 +215,25 @@ function pack(search: Search, list: readonly Candidate[]): Open[] {
       const { bundle, cost } = best;
       const left = bundle.groups.map((g) => g.id);
       noteJoin(search, left, [c.group.id], bundle.cost + c.scheduled.cost - cost);
-      put(search, bundle, c, cost);
+      put(bundle, c, cost);
       continue;
     }
-    const fresh = opened(search, c);
+    const fresh = opened(c);
     all.push(fresh);
     open = [...open.slice(open.length < OPEN_BUNDLES ? 0 : 1), fresh];
   }
   return all;
 }
 
-function buffersOf(search: Search, { scheduled }: Candidate): ValueId[] {
+function candidate(search: Search, group: Group, scheduled: Scheduled): Candidate {
   const { slices } = search.memo;
-  return [...new Set([...scheduled.features.bytesOf.keys()].map((v) => rootOf(slices, v)))];
+  const values = [...scheduled.features.bytesOf.keys()];
+  const buffers = slices.size === 0 ? values : [...new Set(values.map((v) => rootOf(slices, v)))];
+  return { group, scheduled, buffers };
 }
 
 /** A bundle that begins with the group. */
-function opened(search: Search, c: Candidate): Open {
+function opened(c: Candidate): Open {
   const { group, scheduled } = c;
   return {
     groups: [group],
@@ -238,18 +241,18 @@ function opened(search: Search, c: Candidate): Open {
     members: group.members.length,
     size: scheduled.features.size,
     cost: scheduled.cost,
-    buffers: new Set(buffersOf(search, c)),
+    buffers: new Set(c.buffers),
   };
 }
 
-function put(search: Search, bundle: Open, c: Candidate, cost: number): void {
+function put(bundle: Open, c: Candidate, cost: number): void {
   const { group, scheduled } = c;
   bundle.groups.push(group);
   bundle.parts.push(scheduled.features);
   bundle.members += group.members.length;
   bundle.size += scheduled.features.size;
   bundle.cost = cost;
-  for (const v of buffersOf(search, c)) bundle.buffers.add(v);
+  for (const v of c.buffers) bundle.buffers.add(v);
 }
 
 function noteJoin(
@@ -276,7 +279,8 @@ function joined(
   const { group, scheduled } = c;
   const { limits } = search.options.device;
   const refused = { cost: 0, excluded: true };
-  const added = buffersOf(search, c).filter((v) => !bundle.buffers.has(v)).length;
+  let added = 0;
+  for (const v of c.buffers) if (!bundle.buffers.has(v)) added++;
   if (bundle.buffers.size + added > limits.maxStorageBuffersPerShaderStage) return refused;
   if (bundle.members + group.members.length > MEMBER_LIMIT) return refused;
   if (bundle.size + scheduled.features.size > MAX_STATEMENTS) return refused;

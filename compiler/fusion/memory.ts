@@ -9,8 +9,12 @@
  * never holds more than one version of a file needs.
  */
 import { FuseMemory } from '../import/fuse/memory';
+import type { Expr } from '../ir/expr';
 import { LoweringMemory } from '../ops/lowerMemory';
 import type { Answer, BY_LITERALS } from './memo';
+import type { Loading } from './plans';
+import { PreparedParts } from './prepare';
+import type { PrintedBody } from './signature';
 
 type Known = Answer | typeof BY_LITERALS;
 
@@ -18,6 +22,9 @@ export class CompileMemory {
   private context: string | undefined;
   private texts: ReadonlyMap<string, number> = new Map();
   private answers: ReadonlyMap<string, Known> = new Map();
+  private bodies: ReadonlyMap<Expr, PrintedBody> = new Map();
+  private prepared = new PreparedParts();
+  private loading: Loading | undefined;
   private next = 0;
   private lowered: LoweringMemory | undefined;
   /** How a `.fuse` text was read. */
@@ -35,15 +42,25 @@ export class CompileMemory {
       this.context = context;
       this.texts = new Map();
       this.answers = new Map();
+      this.bodies = new Map();
+      this.prepared = new PreparedParts();
+      this.loading = undefined;
       this.next = 0;
     }
-    return new Recall(this.texts, this.answers, this.next);
+    const recall = new Recall(this.texts, this.answers, this.bodies, this.next);
+    recall.prepared = new PreparedParts(this.prepared);
+    recall.loading = this.loading;
+    return recall;
   }
 
   /** Keeps what the compilation asked for, and nothing else. */
   keep(recall: Recall): void {
     this.texts = recall.texts;
     this.answers = recall.answers;
+    this.bodies = recall.bodies;
+    recall.prepared.close();
+    this.prepared = recall.prepared;
+    this.loading = recall.kept;
     this.next = recall.next;
   }
 }
@@ -55,16 +72,43 @@ export class Recall {
   /** Numbers of the signatures' texts. */
   readonly texts = new Map<string, number>();
   readonly answers = new Map<string, Known>();
+  /** Signatures by bodies: what an edit left alone is known by its identity, and needn't be printed. */
+  readonly bodies = new Map<Expr, PrintedBody>();
+  /** What is computed at load, in the version before and in this one, and the former's plan of that. */
+  prepared = new PreparedParts();
+  loading: Loading | undefined;
+  kept: Loading | undefined;
 
   constructor(
     private readonly oldTexts: ReadonlyMap<string, number> = new Map(),
     private readonly oldAnswers: ReadonlyMap<string, Known> = new Map(),
+    private readonly oldBodies: ReadonlyMap<Expr, PrintedBody> = new Map(),
     public next = 0,
   ) {}
 
   /** For the same compilation once more: it knows all of this, and changes nothing of it. */
   again(): Recall {
-    return new Recall(this.texts, this.answers, this.next);
+    return new Recall(this.texts, this.answers, this.bodies, this.next);
+  }
+
+  keepLoading(loading: Loading): Loading {
+    this.kept = loading;
+    return loading;
+  }
+
+  body(e: Expr): PrintedBody | undefined {
+    const known = this.bodies.get(e);
+    if (known) return known;
+    const old = this.oldBodies.get(e);
+    if (old) {
+      this.bodies.set(e, old);
+      this.texts.set(old.text, old.id);
+    }
+    return old;
+  }
+
+  keepBody(e: Expr, printed: PrintedBody): void {
+    this.bodies.set(e, printed);
   }
 
   /** The number of a signature's text: one that no other text has, in this compilation and those before. */

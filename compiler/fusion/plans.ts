@@ -187,8 +187,13 @@ function planLoading(
   options: ScheduleOptions,
   recall: Recall,
 ): Loading | undefined {
-  const prepared = prepareWeights(program, mentioned, keep, options.f16);
+  const prepared = prepareWeights(program, mentioned, keep, options.f16, recall.prepared);
   if (!prepared) return undefined;
+  const before = recall.loading;
+  if (before && samePreparing(before.prepared.preparing, prepared.preparing)) {
+    const { search, plan } = before;
+    return recall.keepLoading({ prepared, search, plan });
+  }
   const { program: planned, joined, own } = planProgram(prepared.preparing);
   const policy = new Policy({ ...graph, directives: [] }, planned, new Map());
   const grouping = new Grouping(planned, policy.keep, own);
@@ -197,7 +202,18 @@ function planLoading(
   search.fuse();
   const asked = { faults: [], tuning: [], bundles: bundleSmall(search) };
   const plan = snapshot(search, 'p', asked);
-  return plan.impossible.length > 0 ? undefined : { prepared, search, plan };
+  return plan.impossible.length > 0 ? undefined : recall.keepLoading({ prepared, search, plan });
+}
+
+/** Whether the very same computes make the same of the very same values. */
+function samePreparing(a: Program, b: Program): boolean {
+  if (a.computes.length !== b.computes.length || a.values.size !== b.values.size) return false;
+  if (a.outputs.length !== b.outputs.length) return false;
+  for (const [id, v] of a.values) if (b.values.get(id) !== v) return false;
+  return (
+    a.computes.every((c, i) => c === b.computes[i]) &&
+    a.outputs.every((o, i) => o.value === b.outputs[i]?.value)
+  );
 }
 
 function computesOf(program: Program, nodes: readonly NodeId[]): number[] {

@@ -17,7 +17,7 @@
  */
 import type { NodeId } from '../graph/graph';
 import type { Compute, Program, Value } from '../ir/compute';
-import { type Expr, load, printExpr, rewriteExpr, type ValueId } from '../ir/expr';
+import { type Expr, load, printExpr, rewriteExpr, sameExpr, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import { valuesRead } from '../ir/reads';
@@ -42,18 +42,58 @@ export interface Prepared {
 /**
  * @param stays nodes that directives name: what a person asks of them is asked of a run
  * @param keep values that must be in memory in each run
+ * @param past what was made of the version before: where the same is made again, it is the very same
  */
 export function prepareWeights(
   program: Program,
   stays: ReadonlySet<NodeId>,
   keep: ReadonlySet<ValueId>,
   f16: boolean,
+  past = new PreparedParts(),
 ): Prepared | undefined {
   // What goes into a branch or a loop is handed over in buffers of its own.
   if ((program.regions ?? []).length > 0) return undefined;
   // Without inputs all of it would be load time.
   if (![...program.values.values()].some((v) => v.role === 'input')) return undefined;
-  return new Preparing(program, stays, keep, f16).run();
+  return new Preparing(program, stays, keep, f16, past).run();
+}
+
+/** The computes that were made for load time, and in the place of others for the run. */
+export class PreparedParts {
+  private readonly parts = new Map<ValueId, { text: string; value: Value; compute: Compute }>();
+  private readonly inRun = new Map<ValueId, { of: Compute; compute: Compute }>();
+
+  constructor(private old?: PreparedParts) {}
+
+  made(text: string, value: Value, compute: Compute): { value: Value; compute: Compute } {
+    const before = this.old?.parts.get(value.id);
+    const same =
+      before?.text === text &&
+      before.value.name === value.name &&
+      sameList(before.compute.origin, compute.origin);
+    const part = same ? before : { text, value, compute };
+    this.parts.set(value.id, part);
+    return part;
+  }
+
+  changed(of: Compute, value: ValueId, body: Expr): Compute {
+    const before = this.old?.inRun.get(value);
+    const part =
+      before?.of === of && sameExpr(before.compute.body, body)
+        ? before
+        : { of, compute: { ...of, id: `c:${value}`, value, body } };
+    this.inRun.set(value, part);
+    return part.compute;
+  }
+
+  /** All is prepared: the version before is of no more use. */
+  close(): void {
+    this.old = undefined;
+  }
+}
+
+function sameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
 /** Functions that cost about as much as an addition. */
@@ -68,12 +108,15 @@ class Preparing {
   private readonly made: Compute[] = [];
   private readonly madeValues: Value[] = [];
   private readonly byText = new Map<string, Value>();
+  /** By value: how many parts were made of its compute. */
+  private readonly parts = new Map<ValueId, number>();
 
   constructor(
     private readonly program: Program,
     private readonly stays: ReadonlySet<NodeId>,
     private readonly keep: ReadonlySet<ValueId>,
     f16: boolean,
+    private readonly past: PreparedParts,
   ) {
     this.weights = new Weights(program, stays, keep, f16);
   }
@@ -197,15 +240,19 @@ class Preparing {
     const text = `${shape.map((d) => d.key).join()} ${printExpr(body)}`;
     let value = this.byText.get(text);
     if (!value) {
-      const id = `${c.value}~${this.made.length}`;
+      const nth = this.parts.get(c.value) ?? 0;
+      this.parts.set(c.value, nth + 1);
+      const id = `${c.value}~${nth}`;
       const whole = this.program.values.get(c.value)?.name ?? c.value;
       value = { id, name: `${whole} (weights)`, dtype: e.dtype, shape, role: 'computed' };
-      this.byText.set(text, value);
-      this.madeValues.push(value);
-      this.made.push({
+      const made = this.past.made(text, value, {
         ...{ id: `c:${id}`, value: id, dims, reduce: [], body, origin: c.origin },
         ...{ dtype: e.dtype, accumulator: e.dtype },
       });
+      value = made.value;
+      this.byText.set(text, value);
+      this.madeValues.push(value);
+      this.made.push(made.compute);
     }
     const index = used.map((d) => I.loopVar(d.name, d.extent));
     return load(value.id, index, e.dtype);
@@ -226,7 +273,7 @@ class Preparing {
     const computes = program.computes.map((c, i) => {
       const value = renamed.get(c.value) ?? c.value;
       const body = bodies[i] ?? c.body;
-      return value === c.value && body === c.body ? c : { ...c, id: `c:${value}`, value, body };
+      return value === c.value && body === c.body ? c : this.past.changed(c, value, body);
     });
     return { ...program, values, computes };
   }

@@ -16,7 +16,7 @@
  *    first occur; two groups with one key correspond by it, value for value.
  */
 import { type DType, isFloat } from '../graph/dtype';
-import type { Compute, Program } from '../ir/compute';
+import type { Compute, Program, Value } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
 import { type Slices, sliceText } from '../schedule/slices';
@@ -33,6 +33,17 @@ export interface Signature {
   readonly value: number;
   /** Numbers of the L0 nodes it comes from. */
   readonly origin: readonly number[];
+}
+
+/** What the signature of a compute with some body was. */
+export interface PrintedBody {
+  readonly of: Compute;
+  readonly loads: readonly ValueId[];
+  readonly types: readonly (Value | undefined)[];
+  readonly text: string;
+  /** The number of the text. */
+  readonly id: number;
+  readonly literals: readonly number[];
 }
 
 export class Signatures {
@@ -103,16 +114,50 @@ export class Signatures {
   }
 
   private make(c: Compute): Signature {
-    const loads: ValueId[] = [];
-    const literals: number[] = [];
-    const text = this.print(c, loads, literals);
+    const known = this.recall.body(c.body);
+    const printed = known && this.isOf(known, c) ? known : this.printed(c);
     return {
-      id: this.recall.numberOf(text),
-      literals: literals.length === 0 ? NO_LITERALS : literals,
-      loads: loads.map((v) => this.numberOf(v)),
+      id: printed.id,
+      literals: printed.literals,
+      loads: printed.loads.map((v) => this.numberOf(v)),
       value: this.numberOf(c.value),
       origin: c.origin.map((o) => this.originOf.get(o) ?? 0),
     };
+  }
+
+  private printed(c: Compute): PrintedBody {
+    const loads: ValueId[] = [];
+    const literals: number[] = [];
+    const text = this.print(c, loads, literals);
+    const made: PrintedBody = {
+      of: c,
+      loads,
+      types: loads.map((v) => this.program.values.get(v)),
+      text,
+      id: this.recall.numberOf(text),
+      literals: literals.length === 0 ? NO_LITERALS : literals,
+    };
+    this.recall.keepBody(c.body, made);
+    return made;
+  }
+
+  /** Whether the compute is printed as the one with that body was: with the very same parts around it. */
+  private isOf({ of, loads, types }: PrintedBody, c: Compute): boolean {
+    if (
+      of !== c &&
+      (of.dims !== c.dims ||
+        of.reduce !== c.reduce ||
+        of.monoid !== c.monoid ||
+        of.dtype !== c.dtype ||
+        of.accumulator !== c.accumulator)
+    )
+      return false;
+    for (let i = 0; i < loads.length; i++) {
+      const was = types[i];
+      const now = this.program.values.get(loads[i] ?? '');
+      if (was !== now && (was?.dtype !== now?.dtype || was?.shape !== now?.shape)) return false;
+    }
+    return true;
   }
 
   /** The signature of a compute in full, as people could read it: with its literals. */

@@ -281,6 +281,48 @@ export function rewriteExpr(
   return go(e);
 }
 
+/** Whether two expressions over the same loop dims are the same, node for node. */
+export function sameExpr(a: Expr, b: Expr): boolean {
+  if (a === b) return true;
+  if (a.dtype !== b.dtype) return false;
+  switch (a.op) {
+    case 'const':
+      return b.op === 'const' && Object.is(a.value, b.value);
+    case 'index':
+      return b.op === 'index' && a.index.key === b.index.key;
+    case 'load':
+      return b.op === 'load' && a.value === b.value && sameIndices(a.index, b.index);
+    case 'unary':
+      return b.op === 'unary' && a.fn === b.fn && sameExpr(a.a, b.a);
+    case 'cast':
+      return b.op === 'cast' && sameExpr(a.a, b.a);
+    case 'binary':
+      return b.op === 'binary' && a.fn === b.fn && sameExpr(a.a, b.a) && sameExpr(a.b, b.b);
+    case 'select':
+      return (
+        b.op === 'select' &&
+        sameExpr(a.cond, b.cond) &&
+        sameExpr(a.then, b.then) &&
+        sameExpr(a.else, b.else)
+      );
+    case 'when':
+      return (
+        b.op === 'when' &&
+        a.conds.length === b.conds.length &&
+        a.conds.every((c, i) => {
+          const d = b.conds[i];
+          return d !== undefined && sameIndices([c.index, c.lo, c.hi], [d.index, d.lo, d.hi]);
+        }) &&
+        sameExpr(a.then, b.then) &&
+        sameExpr(a.else, b.else)
+      );
+  }
+}
+
+function sameIndices(a: readonly IndexExpr[], b: readonly IndexExpr[]): boolean {
+  return a.length === b.length && a.every((i, k) => i.key === b[k]?.key);
+}
+
 // ---------------------------------------------------------------------------------------------
 // Printing
 

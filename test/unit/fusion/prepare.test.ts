@@ -47,7 +47,7 @@ describe('what depends on weights alone', () => {
     );
     assert.deepEqual(lines(p?.run).slice(1), [
       'y#conv2d:1~scaled[d0:1, d1:8, d2:6, d3:6] f32 = y#conv2d:0~scaled[d0, d1, d2, d3]',
-      'y#batch_norm:0[d0:1, d1:8, d2:6, d3:6] f32 = add(y#conv2d:1~scaled[d0, d1, d2, d3], y#batch_norm:0~1[d1])',
+      'y#batch_norm:0[d0:1, d1:8, d2:6, d3:6] f32 = add(y#conv2d:1~scaled[d0, d1, d2, d3], y#batch_norm:0~0[d1])',
     ]);
     assert.match(lines(p?.run)[0] ?? '', /sum\(r0:4.*\) mul\(.*x\[.*, y#conv2d:0~0\[d1, r0.*\]\)$/);
     assert.match(
