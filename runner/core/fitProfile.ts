@@ -12,6 +12,8 @@
  */
 import { type Priced, priceUs } from '../../compiler/fusion/price';
 import type { DeviceProfile } from '../../compiler/result';
+import { CPU_LANES } from '../../compiler/schedule/tiles';
+import { WORKGROUP } from './microKernels';
 
 /** A copy: it reads and writes `bytes` each. */
 export interface CopyTime {
@@ -77,11 +79,16 @@ export function cacheSize(copies: readonly CopyTime[], aloneUs: number): number 
 
 /**
  * How many invocations it takes to reach the full rate, by the model's own form: the rate grows with
- * the invocations up to that number, and stays.
+ * the invocations up to that number, and stays. On a CPU a workgroup counts as the lanes of its core,
+ * as it does in the model (`kernelTimeUs`).
  */
-export function saturation(chains: readonly ChainTime[], aloneUs: number): number {
+export function saturation(
+  chains: readonly ChainTime[],
+  aloneUs: number,
+  software = false,
+): number {
   const rates = chains.map((c) => ({
-    threads: c.threads,
+    threads: software ? (c.threads / WORKGROUP) * CPU_LANES : c.threads,
     rate: c.flops / withoutLaunch(c.us, aloneUs),
   }));
   const full = Math.max(...rates.map((r) => r.rate));
@@ -107,7 +114,7 @@ export function fitProfile(m: Measurements, base: DeviceProfile): Fit {
     source: 'measured' as const,
     launchUs: m.launchUs,
     bytesPerUs: memoryRate(m.copies, m.aloneUs),
-    saturatingThreads: Math.max(1, saturation(m.chains, m.aloneUs)),
+    saturatingThreads: Math.max(1, saturation(m.chains, m.aloneUs, base.software)),
     cacheBytes: cacheSize(m.copies, m.aloneUs) ?? base.cacheBytes,
   };
   const at = (flopsPerUs: number, access: number): DeviceProfile => ({

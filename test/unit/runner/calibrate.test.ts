@@ -221,6 +221,17 @@ describe('calibration', () => {
     assert.ok(both.error > 1.2 && both.error < 2, String(both.error));
   });
 
+  it('counts a workgroup of a CPU as the lanes of its core', () => {
+    // Two cores: one workgroup reaches half of the rate.
+    const chains = [64, 256, 1024].map((threads) => ({
+      threads,
+      flops: 100,
+      us: threads === 64 ? 20 : 10,
+    }));
+    near(saturation(chains, 0), 128, 1);
+    near(saturation(chains, 0, true), 8, 0.1);
+  });
+
   it('knows no cache where no copy is faster than memory', () => {
     const copies = [1, 4, 16].map((m) => ({ bytes: m << 20, us: m * 10 }));
     assert.equal(cacheSize(copies, 0), undefined);
