@@ -240,10 +240,18 @@ output z`;
     await panel.settled();
     assert.match(await panel.text('.drawing-title'), /^After fusion/);
     assert.equal(await panel.count('.replay:not([hidden])'), 0);
-    // An edit ends a replay.
+    // A new plan of the same ops begins it again; an edit ends it, and that is said.
     await panel.press('Replay the search');
-    await panel.post({ type: 'result', result: compilation.result, stale: false });
+    const { result } = compilation;
+    const asked = (await panel.sent('requestSteps')).length;
+    await panel.post({ type: 'result', result, stale: false });
+    await panel.settled();
+    assert.equal((await panel.sent('requestSteps')).length, asked + 1);
+    assert.equal(await panel.count('.replay:not([hidden])'), 1);
+    const graph = { ...result.graph, nodes: result.graph.nodes.slice(1) };
+    await panel.post({ type: 'result', result: { ...result, graph }, stale: false });
     await panel.page.waitForSelector('.replay[hidden]');
+    assert.match(await panel.text('.notices'), /The replay has ended/);
   });
 
   it('runs nothing in Restricted Mode, and says why', async () => {

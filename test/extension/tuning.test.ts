@@ -84,9 +84,8 @@ describe('tuning records', () => {
     const { result } = await results.fresh(uri.toString());
     const [kernel] = result?.after.kernels ?? [];
     assert.ok(kernel && kernel.tuned === undefined);
-    const own = Object.fromEntries(
-      Object.entries(kernel.schedule).filter(([name]) => name === 'workgroup' || name === 'tile'),
-    );
+    const { workgroup = 0, tile = 0, turns = 1 } = kernel.schedule;
+    const own = { workgroup, tile, turns };
     const manifest = vscode.extensions.getExtension('fusion-lens.fusion-lens')?.packageJSON as {
       readonly version: string;
     };

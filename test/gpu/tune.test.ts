@@ -78,7 +78,7 @@ describe('fusion-lens tune', function () {
 
   it('keeps what was measured when it is interrupted', async () => {
     const long = path.join(folder, 'long.fuse');
-    await writeFile(long, 'input x: f32[512, 512]\ny = softmax(x, axis=-1)\noutput y\n');
+    await writeFile(long, 'input x: f32[2048, 1024]\ny = softmax(x, axis=-1)\noutput y\n');
     const r = await cli(['tune', long, '--seconds', '120', '--json'], {
       interruptAfterMs: 20_000,
     });
