@@ -16,7 +16,7 @@ import { type Placement } from './placement';
 import { ROW_SPACE, type RowSizes } from './row';
 import { SCAN_SPACE } from './scan';
 import type { Schedule } from './schedule';
-import { cellsOf, SORT_SPACE } from './sort';
+import { SORT_SPACE } from './sort';
 import { STREAM_SPACE } from './streamPlan';
 import { TRANSPOSE_SPACE } from './transpose';
 
@@ -98,7 +98,7 @@ export function scheduleParameters(
     case 'scan':
       return parametersOf(SCAN_SPACE, schedule.params, null, most);
     case 'sort':
-      return parametersOf(SORT_SPACE, schedule.params, cellsOf(schedule.plan), most);
+      return parametersOf(SORT_SPACE, schedule.params, null, most);
     case 'row':
       return parametersOf(ROW_SPACE, schedule.params, rowSizes(program, schedule.placement), most);
   }

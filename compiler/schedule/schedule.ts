@@ -370,7 +370,6 @@ export function priceSchedule(
 const TOO_MANY_COLUMNS =
   'a reduction along the row has more results in a row than the invocations of a workgroup can accumulate';
 
-/** Why a row that is too long to be kept can't be walked in tiles either. */
 /** Of what stands against several templates, that of the one which comes nearest. */
 function addVerdict(verdicts: Verdict[], v: Verdict): void {
   const at = verdicts.findIndex((w) => w.code === v.code);
@@ -379,6 +378,7 @@ function addVerdict(verdicts: Verdict[], v: Verdict): void {
   else if ((v.quantity ?? Infinity) < (old.quantity ?? Infinity)) verdicts[at] = v;
 }
 
+/** Why a row that is too long to be kept can't be walked in tiles either. */
 function explainTiles(verdicts: Verdict[], fault: string): void {
   verdicts.forEach((v, i) => {
     if (v.code !== 'WORKGROUP_MEMORY') return;

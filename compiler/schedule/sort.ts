@@ -49,7 +49,10 @@ export interface SortPlan extends LoopPlan {
   readonly length: number;
 }
 
-export type SortParams = RowSharing;
+export interface SortParams extends RowSharing {
+  /** Of a row: a power of two. */
+  readonly cells: number;
+}
 
 /** Cells of a row, at most: more don't fit in any adapter's workgroup memory. */
 const MOST_CELLS = 8192;
@@ -57,14 +60,14 @@ const MOST_CELLS = 8192;
 /** Exchanges of a step that an invocation does, at most. */
 const MOST_EXCHANGES = 16;
 
-/** What can be set of a `sort` kernel, known by the cells of a row. */
-export const SORT_SPACE: ParameterSpace<SortParams, number> = {
+/** What can be set of a `sort` kernel. */
+export const SORT_SPACE: ParameterSpace<SortParams, null> = {
   parameters: [
     {
       name: 'threads',
       doc: 'invocations that sort a row together',
       read: (p) => p.threads,
-      tried: (_, cells, most) => powersOfTwo(leastThreads(cells), Math.min(most, cells / 2)),
+      tried: ({ cells }, _, most) => powersOfTwo(leastThreads(cells), Math.min(most, cells / 2)),
       write: (p, threads, most) =>
         Number.isInteger(Math.log2(threads)) && threads <= most
           ? { ...p, threads }
@@ -72,10 +75,14 @@ export const SORT_SPACE: ParameterSpace<SortParams, number> = {
       wanted: threadsWanted,
     },
   ],
-  together: ({ threads, rows }, most) =>
-    threads * rows <= most
+  together: ({ threads, rows, cells }, most) => {
+    const [from, to] = [leastThreads(cells), cells / 2];
+    if (threads < from || threads > to)
+      return `a row has ${cells} cells, so that threads must be from ${from} to ${to}`;
+    return threads * rows <= most
       ? undefined
-      : `a workgroup has ${rows} rows, so that threads can be at most ${Math.floor(most / rows)}`,
+      : `a workgroup has ${rows} rows, so that threads can be at most ${Math.floor(most / rows)}`;
+  },
 };
 
 /** So that no invocation has too many exchanges of a step to be written out. */
@@ -84,7 +91,7 @@ function leastThreads(cells: number): number {
 }
 
 function threadsWanted(most: number): string {
-  return `threads must be a power of two from 1 to ${most}, and at most half the cells of a row`;
+  return `threads must be a power of two from 1 to ${most}`;
 }
 
 export function cellsOf({ length }: SortPlan): number {
@@ -155,6 +162,7 @@ export function sortParams(
   ].map((threads) => ({
     threads,
     rows: beside(threads),
+    cells: cellsOf(plan),
   }));
 }
 

@@ -1,5 +1,6 @@
 /** Rows put in order in workgroup memory, against the reference, which counts. */
 import assert from 'node:assert/strict';
+import { compile } from '../../compiler';
 import { DEFAULT_DEVICE } from '../../compiler/fusion/devices';
 import { agreementAt } from './agreement';
 
@@ -55,6 +56,25 @@ describe('rows in order', function () {
       const source = `input x: f32[11, 100]\nv, i = topk(x, 5)\nschedule v { threads = ${threads} }\noutput v, i`;
       const c = await agrees(source, { device: SLOW }, [{}]);
       assert.equal(c.result.after.kernels[0]?.schedule['threads'], threads);
+    }
+  });
+
+  it('refuses more invocations than a row has work for, and fewer than can be written out', () => {
+    for (const [n, threads, says] of [
+      [6, 256, 'from 1 to 4'],
+      [100, 128, 'from 4 to 64'],
+      [100, 2, 'from 4 to 64'],
+    ] as const) {
+      const text = `input x: f32[11, ${n}]\nv, i = topk(x, 5)\nschedule v { threads = ${threads} }\noutput v, i`;
+      const c = compile(
+        { file: 'sort.fuse', bytes: new TextEncoder().encode(text) },
+        { device: SLOW },
+      );
+      const said = c.result.diagnostics.filter((d) => d.code === 'BAD_SCHEDULE');
+      assert.ok(
+        said.some((d) => d.message.includes(says)),
+        JSON.stringify(said),
+      );
     }
   });
 
