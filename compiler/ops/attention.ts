@@ -54,7 +54,7 @@ function requireRank(ctx: LowerContext, tensors: readonly LTensor[]): number {
 }
 
 /** The heads of q per head of k and v. */
-function groupOf(ctx: LowerContext, q: LTensor, k: LTensor, v: LTensor): number {
+export function groupOf(ctx: LowerContext, q: LTensor, k: LTensor, v: LTensor): number {
   const [a, b] = [at(q.shape, 1), at(k.shape, 1)];
   ctx.requireEqual(b, at(v.shape, 1), 'the heads of k and v');
   if (I.same(a, b)) return 1;
@@ -77,7 +77,7 @@ function requireSizes(ctx: LowerContext, h: Heads): void {
 }
 
 /** The past positions followed by the new ones. */
-function extend(
+export function extend(
   ctx: LowerContext,
   past: LTensor | undefined,
   fresh: LTensor,
@@ -109,7 +109,7 @@ function extend(
   });
 }
 
-function defaultScale(size: Dim, dtype: DType): number | Expr {
+export function defaultScale(size: Dim, dtype: DType): number | Expr {
   const n = I.constOf(size);
   return n === undefined ? unary('rsqrt', sizeAs(size, dtype)) : 1 / Math.sqrt(n);
 }
@@ -153,7 +153,8 @@ function lowerAttention(ctx: LowerContext): readonly LTensor[] {
     },
     rank === 4 ? 'heads-first' : 'sequence-first',
   );
-  return [flattenHeads(ctx, result.y, rank), k, v, scoresOutput(ctx, result, q.dtype)];
+  const y = rank === 4 ? result.y : joinHeads(ctx, result.y);
+  return [y, k, v, scoresOutput(ctx, result, q.dtype)];
 }
 
 function optionalMask(mask: ScoreStep | undefined): { readonly mask?: ScoreStep } {
@@ -187,9 +188,8 @@ function lengthStep(lengths: LTensor): ScoreStep {
     );
 }
 
-/** [batch, sequence, heads, size] as [batch, sequence, heads * size] for 3-D operands. */
-function flattenHeads(ctx: LowerContext, y: LTensor, rank: number): LTensor {
-  if (rank === 4) return y;
+/** [batch, sequence, heads, size] as [batch, sequence, heads * size]. */
+export function joinHeads(ctx: LowerContext, y: LTensor): LTensor {
   const [heads, size] = [at(y.shape, 2), at(y.shape, 3)];
   return ctx.view([at(y.shape, 0), at(y.shape, 1), I.mul(heads, size)], y, (index) => {
     const [h, d] = I.delinearise(at(index, 2), [heads, size]);

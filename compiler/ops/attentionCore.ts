@@ -40,6 +40,8 @@ export interface Steps {
   readonly mask?: ScoreStep;
   /** Whether a row may see no key at all: its result is 0 then. */
   readonly mayBeEmpty: boolean;
+  /** A score that every row of a head sees beside its keys, with no value to it. */
+  readonly sink?: (head: IndexExpr) => Expr;
 }
 
 export interface AttentionResult {
@@ -90,15 +92,22 @@ export function attention(
   const best = ctx.reduce({ shape: row, over: [keys], monoid: 'max', dtype: acc }, (index, r) =>
     masked.at([...index, at(r, 0)]),
   );
-  const weights = step(masked, (e, index) => {
-    const m = best.at(index.slice(0, 3));
-    return unary('exp', minus(e, steps.mayBeEmpty ? greatest(m, LOWEST_MAXIMUM) : m));
-  });
+  const { sink } = steps;
+  /** What the exponents of a row are taken from. */
+  const top = (place: readonly IndexExpr[]): Expr => {
+    const m = best.at(place);
+    if (sink) return greatest(m, cast(sink(at(place, 1)), acc));
+    return steps.mayBeEmpty ? greatest(m, LOWEST_MAXIMUM) : m;
+  };
+  const weights = step(masked, (e, index) => unary('exp', minus(e, top(index.slice(0, 3)))));
   const sum = ctx.reduce({ shape: row, over: [keys], monoid: 'sum', dtype: acc }, (index, r) =>
     weights.at([...index, at(r, 0)]),
   );
   const probabilities = step(weights, (e, index) => {
-    const s = sum.at(index.slice(0, 3));
+    const place = index.slice(0, 3);
+    const s = sum.at(place);
+    if (sink)
+      return over(e, plus(s, unary('exp', minus(cast(sink(at(place, 1)), acc), top(place)))));
     return over(e, steps.mayBeEmpty ? greatest(s, LEAST_SUM) : s);
   });
   const width = at(v.shape, 3);

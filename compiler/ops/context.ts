@@ -3,7 +3,7 @@
  */
 import { type Diagnostic, info } from '../diagnostics';
 import { type DType, isFloat } from '../graph/dtype';
-import type { BodyId, Graph, Node, NodeId, TensorId, TensorType } from '../graph/graph';
+import type { Attrs, BodyId, Graph, Node, NodeId, TensorId, TensorType } from '../graph/graph';
 import type { Compute, ConstData, LoopDim, Monoid } from '../ir/compute';
 import { cast as castExpr, constant, type Expr, indexValue, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
@@ -55,19 +55,50 @@ const OVER: Driver = {
   addLoop: ended,
 };
 
+/** What a context shares with those derived from it. */
+interface Work {
+  driver: Driver;
+  readonly computes: Compute[];
+  readonly made: Set<ValueId>;
+  /** The number of the next value. */
+  next: number;
+  /** The body of a branch or a loop that is being lowered: the node's own, or that of a loop that it makes. */
+  body: BodyId | undefined;
+}
+
 /** What one op's `lower` works with. */
 export class Context implements LowerContext {
-  readonly computes: Compute[] = [];
-  readonly made = new Set<ValueId>();
-  private next = 0;
-  /** The body of a branch or a loop that is being lowered: the node's own, or that of a loop that it makes. */
-  private body: BodyId | undefined;
-
-  constructor(
+  private constructor(
     readonly node: Node,
-    private driver: Driver,
-  ) {
-    this.body = node.body;
+    private readonly work: Work,
+    /** The operands of a derived context. */
+    private readonly given?: readonly (LTensor | undefined)[],
+  ) {}
+
+  static of(node: Node, driver: Driver): Context {
+    return new Context(node, {
+      driver,
+      computes: [],
+      made: new Set(),
+      next: 0,
+      body: node.body,
+    });
+  }
+
+  derive(operands: readonly (LTensor | undefined)[], attrs: Attrs = this.node.attrs): LowerContext {
+    return new Context({ ...this.node, attrs }, this.work, operands);
+  }
+
+  get computes(): readonly Compute[] {
+    return this.work.computes;
+  }
+
+  get made(): ReadonlySet<ValueId> {
+    return this.work.made;
+  }
+
+  private get driver(): Driver {
+    return this.work.driver;
   }
 
   /**
@@ -75,11 +106,11 @@ export class Context implements LowerContext {
    * hold on to all that was lowered along with them.
    */
   close(): void {
-    this.driver = OVER;
+    this.work.driver = OVER;
   }
 
   get arity(): number {
-    return this.node.operands.length;
+    return (this.given ?? this.node.operands).length;
   }
 
   input(i: number): LTensor {
@@ -87,6 +118,7 @@ export class Context implements LowerContext {
   }
 
   optional(i: number): LTensor | undefined {
+    if (this.given) return this.given[i];
     const id = this.node.operands[i];
     if (id === undefined) return undefined;
     const h = this.driver.handles.get(id);
@@ -139,7 +171,7 @@ export class Context implements LowerContext {
   }
 
   private operandName(i: number): string {
-    const id = this.node.operands[i];
+    const id = this.given ? undefined : this.node.operands[i];
     return (id !== undefined && this.driver.graph.tensors.get(id)?.name) || `#${i + 1}`;
   }
 
@@ -219,13 +251,13 @@ export class Context implements LowerContext {
   }
 
   private fresh(): ValueId {
-    return `${this.node.id}:${this.next++}`;
+    return `${this.node.id}:${this.work.next++}`;
   }
 
   loop(spec: LoopSpec, body: (step: LoopStep) => LoopNext): LoopResult {
-    const id = `${this.node.id}:loop${this.next++}`;
+    const id = `${this.node.id}:loop${this.work.next++}`;
     const name = this.node.name || this.node.op;
-    const around = this.body;
+    const around = this.work.body;
     const { result, region } = makeLoop(spec, body, {
       id,
       around,
@@ -234,9 +266,9 @@ export class Context implements LowerContext {
       store: (h) => this.pointwise(h.shape, h.dtype, (i) => h.at(i)),
       inside: (inner, lower) => {
         const before = this.computes.length;
-        this.body = inner;
+        this.work.body = inner;
         lower(() => this.computes.slice(before));
-        this.body = around;
+        this.work.body = around;
       },
     });
     this.driver.addLoop(region);
@@ -244,11 +276,11 @@ export class Context implements LowerContext {
   }
 
   private register(made: Compute): LTensor {
-    const { body } = this;
+    const { body } = this.work;
     const c = body === undefined ? made : { ...made, region: body };
-    this.computes.push(c);
-    this.made.add(c.value);
-    return this.driver.addCompute(c, `${this.node.name || this.node.op}.${this.next}`);
+    this.work.computes.push(c);
+    this.work.made.add(c.value);
+    return this.driver.addCompute(c, `${this.node.name || this.node.op}.${this.work.next}`);
   }
 
   pointwise(

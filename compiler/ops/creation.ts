@@ -248,7 +248,7 @@ export const creationOps: readonly OpDef[] = [
   },
   {
     name: 'range',
-    onnx: ['Range'],
+    onnx: ['Range', 'com.microsoft:Range'],
     fuse: [
       {
         names: ['arange', 'range'],
@@ -298,7 +298,7 @@ export const creationOps: readonly OpDef[] = [
   },
   {
     name: 'triangle',
-    onnx: ['Trilu'],
+    onnx: ['Trilu', 'com.microsoft:Trilu'],
     fuse: [triangleForm('triu', true), triangleForm('tril', false)],
     lower: triangle,
   },

@@ -50,7 +50,11 @@ function allOperands(ctx: LowerContext): LTensor[] {
   return Array.from({ length: Math.max(1, ctx.arity) }, (_, i) => ctx.input(i));
 }
 
-function concat(ctx: LowerContext, operands: readonly LTensor[], givenAxis: number): LTensor {
+export function concat(
+  ctx: LowerContext,
+  operands: readonly LTensor[],
+  givenAxis: number,
+): LTensor {
   const first = operands[0] ?? ctx.input(0);
   const rank = first.shape.length;
   if (rank === 0)

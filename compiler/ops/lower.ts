@@ -294,7 +294,7 @@ class Lowering implements Definitions, Driver {
       this.lowerAgain(n, known);
       return;
     }
-    const ctx = new Context(n, this);
+    const ctx = Context.of(n, this);
     const said = this.diagnostics.length;
     this.trace = this.memory && { values: new Map(), decoded: new Map(), made: [] };
     try {

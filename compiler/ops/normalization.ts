@@ -135,14 +135,14 @@ function mayEqual(a: Dim, b: Dim): boolean {
   return same(a, b) || constOf(a) === undefined || constOf(b) === undefined;
 }
 
-interface Trailing {
+export interface Trailing {
   readonly x: LTensor;
   readonly axes: readonly number[];
   readonly scale: LTensor | undefined;
   readonly bias: LTensor | undefined;
 }
 
-function layerNormOf(ctx: LowerContext, p: Trailing): { y: LTensor; norm: Normalised } {
+export function layerNormOf(ctx: LowerContext, p: Trailing): { y: LTensor; norm: Normalised } {
   const { x, scale, bias } = p;
   checkScale(ctx, x, scale, 'weight');
   checkScale(ctx, x, bias, 'bias');
@@ -249,7 +249,7 @@ function perChannel(ctx: LowerContext, t: LTensor | undefined, count: Dim, what:
   ctx.requireEqual(d, count, `the length of the ${what} and the number of channels`);
 }
 
-function groupNorm(ctx: LowerContext): LTensor {
+export function groupNorm(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const channels = channelsOf(ctx, x);
   const groups = ctx.int('num_groups');

@@ -78,6 +78,11 @@ export interface LowerContext {
   input(i: number): LTensor;
   /** Operand i, or undefined when it was left out. */
   optional(i: number): LTensor | undefined;
+  /**
+   * The same node with these operands, and attributes, in place of its own: for an op that is another one
+   * with something around it.
+   */
+  derive(operands: readonly (LTensor | undefined)[], attrs?: Attrs): LowerContext;
   /** The contents of operand i as sizes (for shapes, axes, pads); a fault when they aren't known at compile time. */
   sizes(i: number): readonly Dim[];
   /** The contents of operand i as plain numbers; a fault when not known or symbolic. */

@@ -87,7 +87,7 @@ function windowElement(
   return when(t.conds, e, constant(outside, e.dtype));
 }
 
-function lowerMaxPool(ctx: LowerContext): readonly LTensor[] {
+export function lowerMaxPool(ctx: LowerContext): readonly LTensor[] {
   const pool = poolOf(ctx);
   const { x, axes, shape } = pool;
   const kernel = axes.map((a) => a.kernel);
@@ -116,7 +116,7 @@ function lowerMaxPool(ctx: LowerContext): readonly LTensor[] {
   return [y, indices];
 }
 
-function lowerAveragePool(ctx: LowerContext): LTensor {
+export function lowerAveragePool(ctx: LowerContext): LTensor {
   const pool = poolOf(ctx);
   const { x, axes, shape } = pool;
   const acc = computeFloat(x.dtype);
@@ -211,6 +211,8 @@ function lowerGlobal(kind: 'max' | 'mean' | 'lp'): (ctx: LowerContext) => LTenso
     });
   };
 }
+
+export const lowerGlobalAveragePool = lowerGlobal('mean');
 
 // ---------------------------------------------------------------------------------------------
 // Adaptive pooling: the output size is given, windows follow from it
@@ -558,7 +560,7 @@ export const poolingOps: readonly OpDef[] = [
     name: 'global_average_pool',
     onnx: ['GlobalAveragePool'],
     fuse: [globalForm('global_avg_pool', 'The mean over all spatial dims.')],
-    lower: lowerGlobal('mean'),
+    lower: lowerGlobalAveragePool,
   },
   { name: 'global_lp_pool', onnx: ['GlobalLpPool'], lower: lowerGlobal('lp') },
   {

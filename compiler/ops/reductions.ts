@@ -246,14 +246,18 @@ function lowerLogical(ctx: LowerContext, monoid: 'and' | 'or'): LTensor {
   return e ? reduceOver(ctx, e, monoid, (v) => cast(v, 'bool')) : x;
 }
 
+const MEAN: Simple = {
+  monoid: 'sum',
+  inFloat: true,
+  floatResult: true,
+  finish: (r, e) => over(r, countAs(e.over, r.dtype)),
+};
+
+export const lowerMean = (ctx: LowerContext): LTensor => lowerSimple(ctx, MEAN);
+
 const simpleOps: readonly OpDef[] = [
   simpleOp('sum', 'ReduceSum', ['sum', 'reduce_sum'], 'the sum over the axes', { monoid: 'sum' }),
-  simpleOp('mean', 'ReduceMean', ['mean', 'reduce_mean'], 'the mean over the axes', {
-    monoid: 'sum',
-    inFloat: true,
-    floatResult: true,
-    finish: (r, e) => over(r, countAs(e.over, r.dtype)),
-  }),
+  simpleOp('mean', 'ReduceMean', ['mean', 'reduce_mean'], 'the mean over the axes', MEAN),
   simpleOp('prod', 'ReduceProd', ['prod'], 'the product over the axes', { monoid: 'prod' }),
   extremeOp('max', 'ReduceMax', ['amax', 'max', 'reduce_max'], 'the greatest over the axes'),
   extremeOp('min', 'ReduceMin', ['amin', 'min', 'reduce_min'], 'the least over the axes'),

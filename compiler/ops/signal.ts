@@ -48,7 +48,7 @@ function turnsOf(ctx: LowerContext, length: Dim, dtype: DType): Turn {
 }
 
 /** real part where the last index is 0, imaginary part where it is 1. */
-function complex(part: IndexExpr, real: Expr, imaginary: Expr): Expr {
+export function complex(part: IndexExpr, real: Expr, imaginary: Expr): Expr {
   const known = I.constOf(part);
   if (known !== undefined) return known === 0 ? real : imaginary;
   return when([{ index: part, lo: I.num(0), hi: I.num(1) }], real, imaginary);
@@ -78,7 +78,7 @@ function dftAxis(ctx: LowerContext, rank: number, opset: number): number {
   return ctx.axis(given ?? -2, rank);
 }
 
-function lowerDft(ctx: LowerContext): LTensor {
+export function lowerDft(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
   const rank = x.shape.length;
   const opset = ctx.int('opset', 20);

@@ -86,15 +86,17 @@ function softmaxDtype(ctx: LowerContext, x: LTensor): DType {
   return dtypeAttr(ctx, 'dtype', floatResult(x.dtype));
 }
 
+export function lowerSoftmax(ctx: LowerContext): LTensor {
+  const x = ctx.input(0);
+  return softmaxOver(ctx, rowsOf(ctx, x, -1), softmaxDtype(ctx, x));
+}
+
 export const softmaxOps: readonly OpDef[] = [
   {
     name: 'softmax',
     onnx: ['Softmax'],
     fuse: [{ names: ['softmax'], params: SOFTMAX_PARAMS, doc: 'e^x over its sum along the axis' }],
-    lower: (ctx) => {
-      const x = ctx.input(0);
-      return softmaxOver(ctx, rowsOf(ctx, x, -1), softmaxDtype(ctx, x));
-    },
+    lower: lowerSoftmax,
   },
   {
     name: 'softmin',

@@ -459,7 +459,7 @@ const FOLD: FuseForm = {
 export const visionOps: readonly OpDef[] = [
   {
     name: 'grid_sample',
-    onnx: ['GridSample'],
+    onnx: ['GridSample', 'com.microsoft:GridSample'],
     fuse: [
       {
         names: ['grid_sample'],

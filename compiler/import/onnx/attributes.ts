@@ -55,7 +55,8 @@ export function nodeAttributes(
     if (typeof v === 'object' && 'problem' in v) problems.push(v.problem);
     else entries.set(a.name, v);
   }
-  entries.set('opset', opset);
+  // An op of another domain may say itself which version of an ONNX op it stands for.
+  if (domain === '' || !entries.has('opset')) entries.set('opset', opset);
   if (domain === '' && opset < 13 && FLATTENING.has(opType)) {
     entries.set('flatten2d', true);
     if (!entries.has('axis')) entries.set('axis', 1);
