@@ -533,6 +533,7 @@ function paramsOf(s: Schedule): Settings {
         unrolled: s.params.unrolled,
         ...(s.params.subgroups === undefined ? {} : { subgroups: Number(s.params.subgroups) }),
         ...(s.params.online ? { online: 1 } : {}),
+        ...(s.params.vectors > 1 ? { vectors: s.params.vectors } : {}),
       };
     case 'horizontal':
       return { parts: s.parts.length, workgroup: invocationsOf(s) };

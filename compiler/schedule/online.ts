@@ -10,14 +10,21 @@
  *    references alone. When they grow and the shift goes from v to v', what was summed so far is
  *    rescaled by exp(v' - v).
  *  - *afterwards*: factors that are the same at all positions; they come out of the sum.
+ *  - *spread*: a sum of squared distances of a position's number from something of the row.
  *
- * The two rules are algebra, not names. Distributivity: Σ q·p_k = q·Σ p_k where q is of the row
+ * The rules are algebra, not names. Distributivity: Σ q·p_k = q·Σ p_k where q is of the row
  * alone, so a q made of streamed results may come when they are complete. And exp(u + v) is
  * exp(u)·exp(v), where v, though of the row alone, must not wait, or exp(u) would overflow: it is
  * taken at its running value and corrected. A shift may be corrected in this way when the exponent is
  * provably at most (nearly) 0 at every position already seen: each reference is a maximum of the very
  * thing it is subtracted from. A softmax, its product with values, logarithms of such sums and
  * divisions by them are all made of these.
+ *
+ * For norms there is a third. Σ (u + v)² with v of the row is Σ (u - m)² + n·(m + v)², m the mean of
+ * the n numbers u; and of two shares of a row that have their own, the whole is their sum and the
+ * square of how far their means are apart, times a·b / (a + b) for shares of a and b numbers (Chan,
+ * Golub and LeVeque, 1979). No term is negative, so nothing cancels, however large u is beside its
+ * spread. The mean is that of a sum of the same u, which must be streamed as well: it costs nothing.
  */
 import type { DType } from '../graph/dtype';
 import type { Compute } from '../ir/compute';
@@ -67,6 +74,16 @@ export type After =
   /** The result where the condition holds, else 0. */
   | { readonly op: 'keep'; readonly cond: Expr };
 
+/** (u + v)². */
+export interface Spread {
+  /** Of the position. */
+  readonly u: Linear;
+  /** Of the row, made of complete results. */
+  readonly v: Linear;
+  /** The streamed sum of all u. */
+  readonly sum: ValueId;
+}
+
 /**
  * A streamed reduction: over the positions where all of `conds` hold, it combines weight × factors ÷
  * divisors; what comes `after` is applied to the whole.
@@ -79,6 +96,8 @@ export interface Streamed {
   readonly rounded?: DType;
   /** The only factor of one that needs no other result, as a sum. */
   readonly element?: Linear;
+  /** Of a sum of squares: what is squared. Nothing of the above is then given. */
+  readonly spread?: Spread;
   readonly factors: readonly Expr[];
   readonly divisors: readonly Expr[];
   readonly conds: readonly Expr[];
@@ -114,7 +133,7 @@ const FLOATS: ReadonlySet<DType> = new Set<DType>(['f16', 'bf16', 'f32', 'f64'])
 export function online(group: GroupSpec, placement: Placement): Online | OnlineFault {
   const inner = innerReductions(group.members);
   const length = I.product(placement.anchor.reduce.map((r) => r.extent));
-  const pass = new Pass(group, length);
+  const pass = new Pass(group, length, false);
   for (const c of group.members) {
     if (!c.monoid || inner.has(c.value)) continue;
     const refuse = (fault: string): OnlineFault => ({ value: c.value, fault });
@@ -141,7 +160,7 @@ export function passes(group: GroupSpec, reductions: readonly Placed[]): Streame
     const length = I.product(c.reduce.map((r) => r.extent));
     const last = out[out.length - 1];
     if (last && I.same(last.length, length) && last.join(c, placed) === undefined) continue;
-    const next = new Pass(group, length);
+    const next = new Pass(group, length, true);
     next.join(c, placed);
     out.push(next);
   }
@@ -221,6 +240,8 @@ class Pass {
   constructor(
     private readonly group: GroupSpec,
     readonly length: IndexExpr,
+    /** Whether whoever makes code of it can do spreads. */
+    private readonly spreads: boolean,
   ) {
     this.byValue = new Map(group.members.map((m) => [m.value, m]));
   }
@@ -251,6 +272,17 @@ class Pass {
     }
     if (c.monoid?.kind !== 'sum' || !FLOATS.has(c.accumulator) || !FLOATS.has(c.dtype))
       this.refuse('its elements need a result that is complete only at the end of the row');
+    const spread = this.spreads && this.fault === undefined ? this.spread(body) : undefined;
+    if (spread)
+      return {
+        compute: c,
+        placed,
+        spread,
+        factors: [],
+        divisors: [],
+        conds: [],
+        after: [],
+      };
     const f = noFactors();
     this.factor(body, f, false);
     const { factors, divisors, conds, after, rounded } = f;
@@ -331,6 +363,41 @@ class Pass {
 
   private own(s: Streamed, l: Expr & { op: 'load' }): boolean {
     return s.placed.free.length === 0 && l.index.every((e, i) => e.key === s.placed.point[i]?.key);
+  }
+
+  // -- Squares ------------------------------------------------------------------------------------
+
+  private spread(body: Expr): Spread | undefined {
+    const root = this.rootOf(body);
+    if (!root) return undefined;
+    const { terms, constant: rest } = this.linear(root, false);
+    const u: Linear = { terms: terms.filter((t) => !this.tainted(t.e)), constant: rest };
+    const v: Linear = { terms: terms.filter((t) => this.tainted(t.e)), constant: 0 };
+    if (u.terms.length === 0 || !v.terms.every((t) => this.ofRow(t.e))) return undefined;
+    for (const s of this.joined.values()) {
+      const plain = s.compute.monoid?.kind === 'sum' && s.placed.free.length === 0;
+      if (plain && s.element && FLOATS.has(s.compute.dtype) && asKey(s.element) === asKey(u))
+        return { u, v, sum: s.compute.value };
+    }
+    return undefined;
+  }
+
+  /** What a square is of. */
+  private rootOf(e: Expr): Expr | undefined {
+    let x = e;
+    for (let i = 0; i < 16; i++) {
+      if (x.op === 'cast' && widens(x.a.dtype, x.dtype)) x = x.a;
+      else if (x.op === 'load') {
+        const body = this.inlined(x);
+        if (!body || sizeOf(body) > LARGEST) return undefined;
+        x = body;
+      } else break;
+    }
+    if (x.op !== 'binary' || !FLOATS.has(x.dtype)) return undefined;
+    if (x.fn === 'mul') return printExpr(x.a) === printExpr(x.b) ? x.a : undefined;
+    if (x.fn !== 'pow' || x.b.op !== 'const') return undefined;
+    this.group.literals.read = true;
+    return x.b.value === 2 ? x.a : undefined;
   }
 
   // -- Products -----------------------------------------------------------------------------------
@@ -656,6 +723,7 @@ export function asExpr(l: Linear): Expr {
   return l.constant === 0 ? sum : binary('add', sum, constant(l.constant, sum.dtype));
 }
 
-function asKey(l: Linear): string {
+/** Equal for equal sums. */
+export function asKey(l: Linear): string {
   return `${l.terms.map((t) => `${t.c}*${printExpr(t.e)}`).join(' + ')} + ${l.constant}`;
 }

@@ -17,8 +17,8 @@ import type { Accumulator } from './accumulators';
 import type { Builder } from './builder';
 import { all, binary, equal, exp, infinite, less, odd, select } from './expressions';
 import type { KExpr } from './kernelIr';
-import type { After, Linear, Streamed, Weight } from './online';
-import { convert, identity, ktype, lit, narrow } from './scalars';
+import { type After, asKey, type Linear, type Streamed, type Weight } from './online';
+import { convert, identity, ktype, lit, narrow, total } from './scalars';
 
 export type Env = Map<string, IndexExpr>;
 
@@ -30,6 +30,7 @@ export interface Place {
 
 export class Piece<P extends Place = Place> {
   private readonly known = new Map<string, KExpr[]>();
+  private readonly totals = new Map<readonly KExpr[], { monoid: string; total: KExpr }>();
 
   constructor(
     private readonly b: Builder,
@@ -59,6 +60,16 @@ export class Piece<P extends Place = Place> {
   }
 
   sums(l: Linear): KExpr[] {
+    const key = asKey(l);
+    const known = this.known.get(key);
+    if (known) return known;
+    const sums = this.addedUp(l);
+    const named = l.terms.length > 1 ? sums.map((x) => this.b.let('u', x)) : sums;
+    this.known.set(key, named);
+    return named;
+  }
+
+  private addedUp(l: Linear): KExpr[] {
     const type = ktype(l.terms[0]?.e.dtype ?? 'f32');
     const out: (KExpr | undefined)[] = this.places.map(() => undefined);
     for (const t of l.terms) {
@@ -100,8 +111,28 @@ export class Piece<P extends Place = Place> {
     return s.element ? this.sums(s.element) : this.products(s, none);
   }
 
+  /** The values taken together; positions beyond the row count as the identity. */
+  total(monoid: Monoid, values: readonly KExpr[]): KExpr {
+    const known = this.totals.get(values);
+    if (known?.monoid === monoid.kind) return known.total;
+    const all = total(
+      monoid,
+      values.map((x, i) => {
+        const inside = this.places[i]?.inside;
+        return inside ? select(inside, x, identity(monoid, x.type)) : x;
+      }),
+    );
+    const named = this.b.let('all', all);
+    this.totals.set(values, { monoid: monoid.kind, total: named });
+    return named;
+  }
+
   add(acc: Accumulator, monoid: Monoid, values: readonly KExpr[]): void {
-    values.forEach((x, i) => add(this.b, acc, monoid, x, this.places[i]?.inside));
+    const { type } = acc.value;
+    const typed = values.every((x) => x.type === type)
+      ? values
+      : values.map((x) => convert(x, type));
+    add(this.b, acc, monoid, this.total(monoid, typed));
   }
 
   /** exp(exponent + shift) at each position. */
@@ -135,11 +166,8 @@ export function product(
   return conds.length > 0 ? select(all(conds), x, none) : x;
 }
 
-export function add(b: Builder, acc: Accumulator, monoid: Monoid, x: KExpr, inside?: KExpr): void {
-  const y = convert(x, acc.value.type);
-  b.accumulate(acc, monoid, inside ? select(inside, y, identity(monoid, y.type)) : y, () =>
-    lit(0, 'i32'),
-  );
+export function add(b: Builder, acc: Accumulator, monoid: Monoid, x: KExpr): void {
+  b.accumulate(acc, monoid, convert(x, acc.value.type), () => lit(0, 'i32'));
 }
 
 /** The weights as the reduction takes them. */

@@ -37,7 +37,7 @@ import { type ParameterSpace, powersOfTwo } from './parameters';
 import type { Streamed } from './online';
 import type { Placed, Placement } from './placement';
 import { rowPasses, walkRow } from './rowPass';
-import { identity, ktype, lit } from './scalars';
+import { convert, identity, ktype, lit, total } from './scalars';
 
 export interface RowParams {
   /** Invocations a row: a power of two. */
@@ -62,6 +62,8 @@ export interface RowParams {
   readonly subgroups?: boolean;
   /** Reductions that can go along with each other walk along a row together. */
   readonly online: boolean;
+  /** Vectors of four neighbours that an invocation takes in at once, where the row divides into so many. */
+  readonly vectors: number;
 }
 
 /** The sizes by which a `row` kernel's parameters are chosen. */
@@ -72,6 +74,7 @@ export interface RowSizes {
 }
 
 const BLOCKS = [1, 2, 4, 8];
+const VECTORS = [1, 2, 4];
 
 /** What can be set of a `row` kernel. */
 export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
@@ -106,6 +109,18 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
       wanted: () => BLOCK_WANTED,
     },
     {
+      name: 'vectors',
+      doc: 'vectors of four neighbours that an invocation takes in at once',
+      read: (p) => p.vectors,
+      tried: (p, { length }) =>
+        p.cached.length > 0 || p.unrolled > 0 || p.across === true
+          ? []
+          : VECTORS.filter((n) => length % (VECTOR * n * p.threads) === 0),
+      write: (p, vectors) =>
+        VECTORS.includes(vectors) ? { ...p, vectors } : { refused: VECTORS_WANTED },
+      wanted: () => VECTORS_WANTED,
+    },
+    {
       name: 'subgroups',
       doc: '1 where partial results are combined within subgroups first, 0 where all in workgroup memory',
       least: 0,
@@ -133,6 +148,7 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
 
 const THREADS_WANTED = 'threads (invocations a row) must be a power of two';
 const SUBGROUPS_WANTED = 'subgroups must be 1 (used) or 0 (not used)';
+const VECTORS_WANTED = `vectors (taken in at once) must be one of ${VECTORS.join(', ')}`;
 const BLOCK_WANTED = `block (rows worked on together) must be one of ${BLOCKS.join(', ')}`;
 
 /** What subgroups combine by themselves; the rest goes by exchanges. */
@@ -197,7 +213,10 @@ class RowKernel {
   private readonly stride: number;
   private readonly rowsTotal: IndexExpr;
   /** Per row of the block: where its row variables are, and whether the row exists. */
-  private readonly rows: { readonly env: Map<string, IndexExpr>; readonly exists: KExpr }[] = [];
+  private readonly rows: {
+    readonly env: Map<string, IndexExpr>;
+    readonly exists: KExpr | undefined;
+  }[] = [];
 
   constructor(
     private readonly name: string,
@@ -246,6 +265,8 @@ class RowKernel {
     this.stride = across ? rows : 1;
     this.slot = lid;
     const end = b.index(this.rowsTotal);
+    // With one invocation a row, those without any have ended.
+    const whole = threads === 1 && I.exactDiv(this.rowsTotal, block) !== undefined;
     for (let k = 0; k < block; k++) {
       const at = I.add(I.mul(rowVar, block), k);
       const env = new Map<string, IndexExpr>();
@@ -258,7 +279,7 @@ class RowKernel {
         type: 'bool',
         depth: 0,
       };
-      this.rows.push({ env, exists });
+      this.rows.push({ env, exists: whole ? undefined : exists });
     }
     if (threads === 1) b.exitUnless(rowVar, blocks);
   }
@@ -299,12 +320,13 @@ class RowKernel {
   ): void {
     const { b, params } = this;
     const { threads, unrolled } = params;
-    const neighbours = batch === 1 && this.inVectors(extent) ? VECTOR : 1;
+    const neighbours = this.inVectors(extent) ? VECTOR : 1;
     const chunk = threads * batch * neighbours;
     const exact = I.exactDiv(extent, chunk) !== undefined;
     const at = (round: IndexExpr, k: number): Position => {
       const lane = I.add(I.mul(this.lane, neighbours), k % neighbours);
-      const e = I.add(I.add(I.mul(round, chunk), lane), Math.floor(k / neighbours) * threads);
+      const beyond = Math.floor(k / neighbours) * threads * neighbours;
+      const e = I.add(I.add(I.mul(round, chunk), lane), beyond);
       const x = b.index(e);
       const n = b.index(extent);
       const depth = Math.max(x.depth, n.depth);
@@ -317,7 +339,7 @@ class RowKernel {
     const round = (i: IndexExpr): Position[] =>
       Array.from({ length: together }, (_, k) => at(i, k));
     const n = I.constOf(extent);
-    if (batch === 1 && unrolled > 0 && n !== undefined && Math.ceil(n / threads) <= unrolled) {
+    if (unrolled > 0 && n !== undefined && Math.ceil(n / threads) <= unrolled) {
       const rounds = Math.ceil(n / chunk);
       f(Array.from({ length: rounds }, (_, i) => round(I.num(i))).flat());
       return;
@@ -345,6 +367,15 @@ class RowKernel {
     );
   }
 
+  /** Vectors that are taken in at once; 1 where the row doesn't divide into any. */
+  private together(extent: IndexExpr): number {
+    const { threads, unrolled } = this.params;
+    if (unrolled > 0 || !this.inVectors(extent)) return 1;
+    let n = this.params.vectors;
+    while (n > 1 && !I.exactDiv(extent, threads * VECTOR * n)) n /= 2;
+    return n;
+  }
+
   /** Whether an invocation keeps its share of the elements of a reduction in registers. */
   private inRegisters(c: Compute): boolean {
     const n = I.constOf(I.product(c.reduce.map((r) => r.extent)));
@@ -361,8 +392,9 @@ class RowKernel {
         b,
         rows,
         nameOf: (v) => group.program.values.get(v)?.name ?? v,
-        // Several at a time, that sums go over to another shift once for all of them.
-        positions: (length, f) => this.elements(length, this.inVectors(length) ? 1 : VECTOR, f),
+        // Several at a time: what is done once for all of them is most of the work otherwise.
+        positions: (length, f) =>
+          this.elements(length, this.inVectors(length) ? this.together(length) : VECTOR, f),
         together: (s, accs) => {
           if (params.threads > 1) this.tree(s.compute, accs);
         },
@@ -380,30 +412,37 @@ class RowKernel {
     const name = this.group.program.values.get(c.value)?.name ?? c.value;
     const accs = points.map(() => b.accumulator(c, monoid, name));
     const arg = monoid.kind === 'argmax' || monoid.kind === 'argmin';
-    this.elements(I.product(over), 1, (positions) => {
-      for (const e of positions) {
-        const bodies = b.bodies(c, points, I.delinearise(e.at, over));
-        bodies.forEach((body, i) => {
+    this.elements(I.product(over), this.together(I.product(over)), (positions) => {
+      const take = (points: readonly Point[], accs: readonly Accumulator[]): void => {
+        const taken = accs.map((): KExpr[] => []);
+        for (const e of positions) {
+          const bodies = b.bodies(c, points, I.delinearise(e.at, over));
+          bodies.forEach((body, i) => {
+            const acc = accs[i];
+            if (!acc) return;
+            const position = (): KExpr => b.index(e.at);
+            const { inside } = e;
+            if (arg && inside) b.guarded(inside, () => b.accumulate(acc, monoid, body, position));
+            else if (arg) b.accumulate(acc, monoid, body, position);
+            else {
+              const x = convert(body, acc.value.type);
+              // Positions beyond the row contribute the identity.
+              taken[i]?.push(inside ? select(inside, x, identity(monoid, x.type)) : x);
+            }
+          });
+        }
+        taken.forEach((values, i) => {
           const acc = accs[i];
-          if (!acc) return;
-          const position = (): KExpr => b.index(e.at);
-          // Positions beyond the row contribute the identity.
-          if (e.inside && arg) b.guarded(e.inside, () => b.accumulate(acc, monoid, body, position));
-          else if (e.inside) {
-            const none = identity(monoid, body.type);
-            const depth = Math.max(body.depth, e.inside.depth);
-            const x: KExpr = {
-              k: 'select',
-              cond: e.inside,
-              then: body,
-              else: none,
-              type: body.type,
-              depth,
-            };
-            b.accumulate(acc, monoid, x, position);
-          } else b.accumulate(acc, monoid, body, position);
+          if (acc && values.length > 0)
+            b.accumulate(acc, monoid, total(monoid, values), () => lit(0, 'i32'));
         });
-      }
+      };
+      if (params.cached.length > 0) take(points, accs);
+      else
+        points.forEach((point, i) => {
+          const acc = accs[i];
+          if (acc) take([point], [acc]);
+        });
     });
     if (params.threads > 1) this.tree(c, accs);
     points.forEach((point, i) => {
@@ -713,12 +752,17 @@ class RowKernel {
       });
       return;
     }
-    this.elements(I.product(p.free.map((f) => f.extent)), 1, (positions) => {
+    const extent = I.product(p.free.map((f) => f.extent));
+    // Where nothing is summed up for several rows at once, one row after the other: fewer values wait.
+    const rowByRow = params.cached.length === 0;
+    this.elements(extent, this.together(extent), (positions) => {
       const points = positions.map((e) => this.pointsOf(p, e.at));
-      const values = b.valueMany(value, points.flat());
+      const values = rowByRow ? [] : b.valueMany(value, points.flat());
       for (let k = 0; k < this.rows.length; k++) {
         const at = points.map((list) => list[k] ?? []);
-        const mine = positions.map((_, i) => values[i * this.rows.length + k]);
+        const mine = rowByRow
+          ? b.valueMany(value, at)
+          : positions.map((_, i) => values[i * this.rows.length + k]);
         if (positions.every((e) => e.inside === undefined)) {
           guard(k, () =>
             b.storeMany(

@@ -3,7 +3,7 @@ import type { Verdict } from '../fusion/verdicts';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { DeviceProfile } from '../result';
-import { bound, boundElements, extents, type GroupSpec } from './group';
+import { bound, boundElements, extents, type GroupSpec, hasDyn, visitLoads } from './group';
 import { SUBGROUP_SIZES } from './kernelIr';
 import { place, type Placement, storesOnce } from './placement';
 import { type RowParams, rowVectorsToCache } from './row';
@@ -63,12 +63,70 @@ export function symbolicRow(
 }
 
 /** Whether some reductions of a row, too long for registers, can walk along it together. */
-export function walksTogether(group: GroupSpec, placement: Placement, params: RowParams): boolean {
+function walksTogether(group: GroupSpec, placement: Placement, params: RowParams): boolean {
   return (
     params.unrolled === 0 &&
     group.members.filter((m) => m.monoid).length > 1 &&
     rowPasses(group, placement, new Set(params.cached)).size > 0
   );
+}
+
+/** Parameters for reductions that walk along a row together. */
+export function onlineParams(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+): RowParams | undefined {
+  if (!walksTogether(group, placement, params)) return undefined;
+  const walks = [...rowPasses(group, placement, new Set(params.cached)).values()].flat();
+  // Going over to another shift takes about as much as one more vector.
+  const rescaled = walks.some((s) => s.weight);
+  return { ...params, online: true, vectors: rescaled && params.block === 1 ? 4 : 1 };
+}
+
+/**
+ * Some rows for each invocation, so that what they have in common (a bias, a scale) is loaded once for
+ * all. For CPUs, whose gathers are dear; a GPU's caches serve them, and it wants its invocations.
+ */
+export function rowBlocks(
+  group: GroupSpec,
+  placement: Placement,
+  params: RowParams,
+  device: DeviceProfile,
+): RowParams[] {
+  const { threads, rows, block, cached } = params;
+  if (!device.software || threads > 1 || block > 1 || cached.length > 0) return [];
+  if (!commonToRows(group, placement)) return [];
+  const all = boundElements(group.program, placement.rows);
+  return all < BLOCKED_ROWS * rows * LEAST_BLOCKS ? [] : [{ ...params, block: BLOCKED_ROWS }];
+}
+
+/** As many rows as registers hold vectors and sums of. */
+const BLOCKED_ROWS = 4;
+/** Workgroups for every core. */
+const LEAST_BLOCKS = 4;
+
+/** Whether something that isn't a row's own is read along it. */
+function commonToRows(group: GroupSpec, placement: Placement): boolean {
+  const members = new Set(group.members.map((m) => m.value));
+  const own = new Set(placement.rows.map((_, i) => `p${i}`));
+  let found = false;
+  for (const { compute, point } of placement.placed.values()) {
+    const env = new Map(compute.dims.map((d, i) => [d.name, point[i] ?? I.num(0)]));
+    visitLoads(compute.body, (l) => {
+      if (members.has(l.value) || hasDyn(l.index)) return;
+      const names = new Set<string>();
+      for (const e of l.index)
+        I.visitAtoms(
+          I.rewrite(e, (a) => (a.kind === 'var' ? env.get(a.name) : undefined)),
+          (a) => {
+            if (a.kind === 'var') names.add(a.name);
+          },
+        );
+      found ||= names.size > 0 && ![...names].some((n) => own.has(n));
+    });
+  }
+  return found;
 }
 
 /** How the rows are shared out, and how their invocations put together what each has. */
@@ -113,9 +171,17 @@ function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOpti
       // Workgroups enough for the cores, of whole vectors.
       let together = 64;
       while (together > CPU_LANES && rows < 4 * together) together /= 2;
-      return { threads: 1, rows: together, block: 1, unrolled: 0, cached, online: false };
+      return {
+        threads: 1,
+        rows: together,
+        block: 1,
+        unrolled: 0,
+        cached,
+        online: false,
+        vectors: 1,
+      };
     }
-    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached, online: false };
+    return { threads: 64, rows: 1, block: 1, unrolled: 0, cached, online: false, vectors: 1 };
   }
   // A reduction inside the row keeps as many invocations busy as it has results.
   for (const p of placement.placed.values()) {
@@ -148,6 +214,7 @@ function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOpti
       unrolled: 0,
       cached,
       online: false,
+      vectors: 1,
     };
   }
   const workgroup = Math.max(threads, Math.min(64, maxThreads));
@@ -159,6 +226,7 @@ function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOpti
     unrolled: chunk <= 16 ? chunk : 0,
     cached,
     online: false,
+    vectors: 1,
   };
 }
 

@@ -8,13 +8,13 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Accumulator } from './accumulators';
 import type { Builder } from './builder';
-import { binary } from './expressions';
+import { binary, select } from './expressions';
 import { type GroupSpec, substPoint } from './group';
 import type { KExpr } from './kernelIr';
-import { passes, POSITION, type Streamed, type Weight } from './online';
+import { asExpr, passes, POSITION, type Spread, type Streamed, type Weight } from './online';
 import { afterwards, correction, Piece, rescale, roundedFor, shiftVariable } from './onlineCode';
 import type { Placed, Placement } from './placement';
-import { identity, lit } from './scalars';
+import { convert, identity, lit, total } from './scalars';
 
 /**
  * Reductions that go in one walk, by the first of each walk; those that walk alone are left out. What
@@ -83,17 +83,29 @@ export function walkRow(walk: RowWalk, pass: readonly Streamed[]): void {
     if (weight && !weights.some((w) => w.weight.key === weight.key))
       weights.push({ weight, at: rows.map(() => shiftVariable(b)) });
   const references = new Set(weights.flatMap((w) => w.weight.references));
+  const sums = new Set(pass.flatMap((s) => s.spread?.sum ?? []));
+  // How many positions the invocation has seen.
+  const seen = sums.size > 0 ? b.variable('seen', 'f32', lit(0, 'f32')) : undefined;
 
   walk.positions(length, (positions) => {
+    const joining = seen && join(b, seen, positions);
     rows.forEach((row, r) => {
       const places = positions.map(({ at, inside }) => ({
         env: new Map(row.env).set(POSITION, at),
         inside,
       }));
       const piece = new Piece(b, places);
+      const before = new Map<ValueId, KExpr>();
       for (const { s, monoid, accs } of states) {
         const acc = accs[r];
         if (s.weight || !acc) continue;
+        if (sums.has(s.compute.value)) before.set(s.compute.value, b.frozen('before', acc.value));
+        if (s.spread) {
+          const sum = before.get(s.spread.sum);
+          if (sum && joining)
+            b.accumulate(acc, monoid, spreadOf(b, piece, s.spread, sum, joining), NO_POSITION);
+          continue;
+        }
         piece.add(acc, monoid, piece.elements(s, identity(monoid, acc.value.type)));
         if (references.has(s.compute.value))
           b.define(s.compute.value, substPoint(s.placed.point, row.env), b.finish(s.compute, acc));
@@ -116,8 +128,30 @@ export function walkRow(walk: RowWalk, pass: readonly Streamed[]): void {
     });
   });
 
+  /** Per row: what the invocation itself has of a sum. */
+  const own = new Map<ValueId, KExpr[]>();
+  const count = seen && b.frozen('seen', seen);
+  const perCount = count && inverse(b, count);
   for (const { s, accs } of states) {
-    const { weight, after, placed, compute } = s;
+    const { weight, after, placed, compute, spread } = s;
+    if (sums.has(compute.value))
+      own.set(
+        compute.value,
+        accs.map((acc) => b.frozen('own', acc.value)),
+      );
+    const shares = spread && own.get(spread.sum);
+    if (spread && shares && count && perCount)
+      rows.forEach((row, r) => {
+        const [acc, share] = [accs[r], shares[r]];
+        if (!acc || !share) return;
+        // Of its own mean, and of how far that is from where all distances are taken from.
+        const mean = binary('mul', share, perCount);
+        const far = b.let(
+          'far',
+          binary('add', mean, convert(b.expr(asExpr(spread.v), new Map(row.env)), 'f32')),
+        );
+        b.accumulate(acc, monoidOf(s), binary('mul', count, binary('mul', far, far)), NO_POSITION);
+      });
     const state = weights.find((w) => w.weight.key === weight?.key);
     rows.forEach((row, r) => {
       const acc = accs[r];
@@ -134,6 +168,63 @@ export function walkRow(walk: RowWalk, pass: readonly Streamed[]): void {
       b.define(compute.value, substPoint(placed.point, row.env), b.finish(compute, acc));
     });
   }
+}
+
+const NO_POSITION = (): KExpr => lit(0, 'i32');
+
+/** How a piece joins what the invocation has seen before, for all rows. */
+interface Joining {
+  /** Positions of the piece, as one over their number. */
+  readonly one: KExpr;
+  /** One over how many were seen. */
+  readonly seen: KExpr;
+  /** What the squared distance of the two means is multiplied by. */
+  readonly apart: KExpr;
+}
+
+function join(
+  b: Builder,
+  seen: KExpr,
+  positions: readonly { inside: KExpr | undefined }[],
+): Joining {
+  const one = lit(1, 'f32');
+  const number = total(
+    { kind: 'sum' },
+    positions.map((p) => (p.inside ? select(p.inside, one, lit(0, 'f32')) : one)),
+  );
+  const whole = positions.every((p) => !p.inside);
+  const piece = whole ? lit(positions.length, 'f32') : b.let('count', number);
+  const before = b.frozen('had', seen);
+  const both = b.let('both', binary('add', before, piece));
+  b.set(seen, both);
+  return {
+    one: whole ? lit(1 / positions.length, 'f32') : inverse(b, piece),
+    seen: inverse(b, before),
+    apart: b.let('apart', binary('mul', before, binary('mul', piece, inverse(b, both)))),
+  };
+}
+
+/** One over a number of positions; of none it doesn't matter what, but that it is finite. */
+function inverse(b: Builder, count: KExpr): KExpr {
+  const one = lit(1, 'f32');
+  const some: KExpr = { k: 'binary', fn: 'max', a: count, b: one, type: 'f32', depth: count.depth };
+  return b.let('per', binary('div', one, some));
+}
+
+/** What a piece adds to a spread: its own, and how far its mean is from that of all before. */
+function spreadOf(b: Builder, piece: Piece, s: Spread, before: KExpr, joining: Joining): KExpr {
+  const sum: Monoid = { kind: 'sum' };
+  const values = piece.sums(s.u);
+  const mean = b.let('mean', binary('mul', piece.total(sum, values), joining.one));
+  const own = piece.total(
+    sum,
+    values.map((x) => {
+      const far = b.let('far', binary('sub', x, mean));
+      return binary('mul', far, far);
+    }),
+  );
+  const apart = b.let('far', binary('sub', mean, binary('mul', before, joining.seen)));
+  return binary('add', own, binary('mul', binary('mul', apart, apart), joining.apart));
 }
 
 function monoidOf(s: Streamed): Monoid {

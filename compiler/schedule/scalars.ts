@@ -26,6 +26,30 @@ export const MONOID_OP = {
   or: 'or',
 } as const;
 
+/**
+ * Several values as one, in pairs: neighbours in the code don't wait for each other, and a sum errs by
+ * the logarithm of their number.
+ */
+export function total(m: Monoid, values: readonly KExpr[]): KExpr {
+  if (m.kind === 'argmax' || m.kind === 'argmin')
+    throw new Error('positions are compared one by one');
+  const fn = MONOID_OP[m.kind];
+  let level = values;
+  while (level.length > 1) {
+    const next: KExpr[] = [];
+    for (let i = 0; i < level.length; i += 2) {
+      const [a, b] = [level[i], level[i + 1]];
+      if (a && b)
+        next.push({ k: 'binary', fn, a, b, type: a.type, depth: Math.max(a.depth, b.depth) });
+      else if (a) next.push(a);
+    }
+    level = next;
+  }
+  const [all] = level;
+  if (!all) throw new Error('nothing to put together');
+  return all;
+}
+
 /** What a monoid starts from. */
 export function identity(m: Monoid, t: KType): KExpr {
   switch (m.kind) {

@@ -21,7 +21,14 @@ import { chunkedDispatches, limitVerdicts, mostInvocations, repeatVerdicts } fro
 import { buildLoop, type LoopParams, type LoopPlan, planLoop } from './loop';
 import type { Placement } from './placement';
 import { buildRow, type RowParams } from './row';
-import { placeRows, rowParams, rowsAcross, symbolicRow, walksTogether } from './rowParams';
+import {
+  onlineParams,
+  placeRows,
+  rowBlocks,
+  rowParams,
+  rowsAcross,
+  symbolicRow,
+} from './rowParams';
 import { buildScan, planScan, type ScanParams, scanParams, type ScanPlan } from './scan';
 import { Screen } from './screen';
 import { buildSort, planSort, type SortParams, sortParams, type SortPlan } from './sort';
@@ -221,12 +228,16 @@ export function scheduleGroup(
       const open = symbolicRow(group, placement, params);
       if (open) verdicts.push(open);
       else if (!screen?.repeatsInRows(placement, new Set(params.cached))) {
-        const tried = [params, ...rowsAcross(group, placement, params, options.device)];
+        const tried = [
+          params,
+          ...rowsAcross(group, placement, params, options.device),
+          ...rowBlocks(group, placement, params, options.device),
+        ];
         for (const params of tried) {
           const built = buildRow('k', group, placement, params, builder);
           consider({ kind: 'row', placement, params }, built.ir, built.builder);
-          if (walksTogether(group, placement, params)) {
-            const online = { ...params, online: true };
+          const online = onlineParams(group, placement, params);
+          if (online) {
             const together = buildRow('k', group, placement, online, builder);
             consider({ kind: 'row', placement, params: online }, together.ir, together.builder);
           }
