@@ -53,7 +53,7 @@ import type {
   RegionView,
   TensorView,
 } from './result';
-import { dtypeBytes, storageBytes, storageOf } from './graph/dtype';
+import { contentBytes, storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan, withPreparing } from './schedule/exec';
 import { buildKernel } from './schedule/build';
@@ -307,6 +307,10 @@ function storageDiagnostics(program: Program, f16: boolean): Diagnostic[] {
       `${t} tensors are stored as f32 on the GPU, which has no 64-bit floats: half the memory, and about 7 significant digits`,
   );
   say(
+    ['i4', 'u4'],
+    (t) => `${t} tensors are stored in 32 bits an element on the GPU: eight times the memory`,
+  );
+  say(
     ['i8', 'u8', 'bool'],
     (t) => `${t} tensors are stored in 32 bits an element on the GPU: four times the memory`,
   );
@@ -355,7 +359,7 @@ function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
       shape: type ? shape.map((d) => I.constOf(d) ?? I.printIndex(d)) : ['?'],
       ...(shape.some((d) => I.constOf(d) === undefined) ? { sizes } : {}),
       elements,
-      bytes: type ? elements * dtypeBytes(type.dtype) : 0,
+      bytes: type ? contentBytes(type.dtype, elements) : 0,
       role: t.role,
       ...(t.range ? { range: t.range } : {}),
     });

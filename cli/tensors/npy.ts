@@ -127,10 +127,13 @@ const CODES: Readonly<Partial<Record<DType, string>>> = {
   u64: '<u8',
 };
 
-/** bfloat16 is written as f32, which holds it exactly and which NumPy reads. */
+/** What types that NumPy lacks are written as: the next one that holds them exactly. */
+const WIDER: Readonly<Partial<Record<DType, DType>>> = { bf16: 'f32', i4: 'i8', u4: 'u8' };
+
 export function writeNpy(t: HostTensor): Uint8Array {
-  const code = CODES[t.dtype];
-  const bytes = code === undefined ? encodeNumbers(toNumbers(t), 'f32') : t.bytes;
+  const wider = WIDER[t.dtype];
+  const code = CODES[wider ?? t.dtype];
+  const bytes = wider === undefined ? t.bytes : encodeNumbers(toNumbers(t), wider);
   const shape = t.shape.length === 1 ? `(${t.shape[0] ?? 0},)` : `(${t.shape.join(', ')})`;
   let header = `{'descr': '${code ?? '<f4'}', 'fortran_order': False, 'shape': ${shape}, }`;
   // The elements start at a multiple of 64.

@@ -23,6 +23,8 @@ const DATA_TYPES: Readonly<Record<DType, number>> = {
   u32: 12,
   u64: 13,
   bf16: 16,
+  u4: 21,
+  i4: 22,
 };
 
 /** The model with `tensors` as initializers, each under its own name. */

@@ -9,6 +9,7 @@
 import { decodeConst } from '../../compiler/graph/constData';
 import {
   type DType,
+  contentBytes,
   dtypeBytes,
   isFloat,
   isInteger,
@@ -43,7 +44,14 @@ export function toNumbers(t: HostTensor): readonly number[] {
 /** Little-endian bytes of numbers. Narrow integers wrap as a C cast does: check ranges before. */
 export function encodeNumbers(values: ArrayLike<number>, dtype: DType): Uint8Array {
   const size = dtypeBytes(dtype);
-  const bytes = new Uint8Array(values.length * size);
+  const bytes = new Uint8Array(contentBytes(dtype, values.length));
+  if (dtype === 'i4' || dtype === 'u4') {
+    for (let i = 0; i < values.length; i++) {
+      const half = ((values[i] ?? 0) & 15) << (4 * (i % 2));
+      bytes[i >> 1] = (bytes[i >> 1] ?? 0) | half;
+    }
+    return bytes;
+  }
   const v = new DataView(bytes.buffer);
   for (let i = 0; i < values.length; i++) setElement(v, i * size, values[i] ?? 0, dtype);
   return bytes;

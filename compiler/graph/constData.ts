@@ -4,7 +4,7 @@
  * Only small tensors are decoded by the compiler (shapes, axes, scalars); weights stay bytes.
  */
 import type { ConstData } from '../ir/compute';
-import { type DType, dtypeBytes } from './dtype';
+import { contentBytes, type DType } from './dtype';
 
 /** IEEE 754 binary16 to a number. */
 export function halfToNumber(h: number): number {
@@ -14,6 +14,15 @@ export function halfToNumber(h: number): number {
   if (exponent === 0) return sign * fraction * 2 ** -24;
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** The element i of which a byte holds two, the even one in its low bits. */
+export function nibble(byte: number, i: number): number {
+  return i % 2 === 0 ? byte & 15 : (byte >> 4) & 15;
+}
+
+export function signedNibble(n: number): number {
+  return n < 8 ? n : n - 16;
 }
 
 const word = new DataView(new ArrayBuffer(4));
@@ -34,6 +43,10 @@ function reader(view: DataView, dtype: DType): (i: number) => number {
       return (i) => halfToNumber(view.getUint16(2 * i, true));
     case 'bf16':
       return (i) => bfloatToNumber(view.getUint16(2 * i, true));
+    case 'i4':
+      return (i) => signedNibble(nibble(view.getUint8(i >> 1), i));
+    case 'u4':
+      return (i) => nibble(view.getUint8(i >> 1), i);
     case 'i8':
       return (i) => view.getInt8(i);
     case 'u8':
@@ -69,7 +82,7 @@ export function decodeConst(data: ConstData, dtype: DType, elements: number): nu
     case 'numbers':
       return data.values.length === elements ? [...data.values] : undefined;
     case 'bytes': {
-      if (data.bytes.byteLength < elements * dtypeBytes(dtype)) return undefined;
+      if (data.bytes.byteLength < contentBytes(dtype, elements)) return undefined;
       const view = new DataView(data.bytes.buffer, data.bytes.byteOffset, data.bytes.byteLength);
       const read = reader(view, dtype);
       const out = new Array<number>(elements);

@@ -11,6 +11,8 @@ export const DTYPES = [
   'f16',
   'bf16',
   'f64',
+  'i4',
+  'u4',
   'i8',
   'u8',
   'i16',
@@ -31,16 +33,19 @@ export function isFloat(t: DType): boolean {
 }
 
 export function isUnsigned(t: DType): boolean {
-  return t === 'u8' || t === 'u16' || t === 'u32' || t === 'u64';
+  return t === 'u4' || t === 'u8' || t === 'u16' || t === 'u32' || t === 'u64';
 }
 
 export function isInteger(t: DType): boolean {
   return !isFloat(t) && t !== 'bool';
 }
 
-/** Bytes per element as the file's format stores it. */
+/** Bytes per element as the file's format stores it; half a byte for those of which two share one. */
 export function dtypeBytes(t: DType): number {
   switch (t) {
+    case 'i4':
+    case 'u4':
+      return 0.5;
     case 'i8':
     case 'u8':
     case 'bool':
@@ -61,6 +66,11 @@ export function dtypeBytes(t: DType): number {
   }
 }
 
+/** Bytes of a tensor's contents in a file. */
+export function contentBytes(t: DType, elements: number): number {
+  return Math.ceil(elements * dtypeBytes(t));
+}
+
 /** How values of the type lie in a storage buffer; `f16` says whether the adapter has shader-f16. */
 export function storageOf(t: DType, f16: boolean): Storage {
   switch (t) {
@@ -70,6 +80,7 @@ export function storageOf(t: DType, f16: boolean): Storage {
     case 'bf16':
     case 'f64':
       return 'f32';
+    case 'u4':
     case 'u8':
     case 'u16':
     case 'u32':
@@ -77,6 +88,7 @@ export function storageOf(t: DType, f16: boolean): Storage {
       return 'u32';
     case 'bool':
       return 'u32';
+    case 'i4':
     case 'i8':
     case 'i16':
     case 'i32':
@@ -94,6 +106,10 @@ export function integerRange(t: DType): readonly [number, number] | undefined {
   switch (t) {
     case 'bool':
       return [0, 1];
+    case 'i4':
+      return [-8, 7];
+    case 'u4':
+      return [0, 15];
     case 'i8':
       return [-128, 127];
     case 'u8':

@@ -7,7 +7,7 @@
  * and dtypes; that a monoid goes with reduction dims; that loads stay in range, either provably or
  * under a `when`; that constants have as many elements as their shape.
  */
-import { dtypeBytes, isFloat, isInteger, type DType } from '../graph/dtype';
+import { contentBytes, isFloat, isInteger, type DType } from '../graph/dtype';
 import type { Compute, LoopDim, Program, Value } from './compute';
 import { isComparison, unaryDtype, type Expr, type IndexCond, type ValueId } from './expr';
 import {
@@ -81,7 +81,7 @@ function checkValue(program: Program, v: Value, faults: string[]): void {
   if (v.role !== 'const' && v.role !== 'param') faults.push(`${v.id}: a ${v.role} has contents`);
   const elements = constOf(rewrite(product(v.shape), bindSizes(program)));
   if (elements === undefined) return;
-  const bytes = elements * dtypeBytes(v.dtype);
+  const bytes = contentBytes(v.dtype, elements);
   switch (data.kind) {
     case 'bytes':
       if (data.bytes.byteLength !== bytes)

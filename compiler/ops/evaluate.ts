@@ -267,6 +267,10 @@ function wrapped(v: number, t: DType): number {
   // "To the end", as files write it, is no number to take bits of.
   if (!Number.isSafeInteger(v)) return v;
   switch (t) {
+    case 'i4':
+      return (v << 28) >> 28;
+    case 'u4':
+      return v & 0xf;
     case 'i8':
       return (v << 24) >> 24;
     case 'u8':

@@ -29,6 +29,8 @@ export function wide(t: DType): DType {
     case 'f16':
     case 'bf16':
       return 'f32';
+    case 'i4':
+    case 'u4':
     case 'i8':
     case 'u8':
     case 'i16':

@@ -81,7 +81,9 @@ function requireAlike(ctx: LowerContext, zero: LTensor | undefined, scale: LTens
 export function saturate(ctx: LowerContext, e: Expr, dtype: DType): Expr {
   const range = integerRange(dtype);
   if (!range || dtype === 'bool') {
-    ctx.unsupported(`quantisation to ${dtype}: the supported types are i8, u8, i16 and u16`);
+    ctx.unsupported(
+      `quantisation to ${dtype}: the supported types are i4, u4, i8, u8, i16 and u16`,
+    );
   }
   return cast(cast(clamp(e, range[0], range[1]), 'i32'), dtype);
 }

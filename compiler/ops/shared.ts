@@ -133,7 +133,13 @@ function promotePair(a: DType, b: DType): DType {
     if (integerBits(wide) > integerBits(narrow)) return wide;
   }
   // An unsigned type meets a signed one that can't hold it: the next wider signed type.
-  const next: Readonly<Record<number, DType>> = { 8: 'i16', 16: 'i32', 32: 'i64', 64: 'i64' };
+  const next: Readonly<Record<number, DType>> = {
+    4: 'i8',
+    8: 'i16',
+    16: 'i32',
+    32: 'i64',
+    64: 'i64',
+  };
   return next[integerBits(wide)] ?? 'i64';
 }
 
@@ -141,6 +147,9 @@ export function integerBits(t: DType): number {
   switch (t) {
     case 'bool':
       return 1;
+    case 'i4':
+    case 'u4':
+      return 4;
     case 'i8':
     case 'u8':
       return 8;
@@ -202,6 +211,8 @@ export const ONNX_DTYPES: Readonly<Record<number, DType>> = {
   12: 'u32',
   13: 'u64',
   16: 'bf16',
+  21: 'u4',
+  22: 'i4',
 };
 
 /** What the oldest files say in a Cast. */

@@ -2,6 +2,7 @@
  * Contents of constants and parameters as numbers: little-endian bytes in any dtype of the file
  * become an array that can be indexed. 64-bit integers become doubles (exact up to 2^53).
  */
+import { nibble, signedNibble } from '../graph/constData';
 import { dtypeBytes, type DType } from '../graph/dtype';
 
 /** One element per tensor element, row-major. bool is 0 or 1. */
@@ -17,8 +18,18 @@ export type Contents =
 
 const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
-/** The elements; those types that JavaScript has as views, without copying where alignment allows. */
-export function decode(bytes: Uint8Array, dtype: DType): Contents {
+/**
+ * The elements; those types that JavaScript has as views, without copying where alignment allows. How
+ * many there are matters only where two share a byte: the last one's other half is no element.
+ */
+export function decode(bytes: Uint8Array, dtype: DType, elements?: number): Contents {
+  if (dtype === 'i4' || dtype === 'u4') {
+    const count = Math.min(2 * bytes.length, elements ?? Infinity);
+    const element = (i: number): number => nibble(bytes[i >> 1] ?? 0, i);
+    return dtype === 'u4'
+      ? Uint8Array.from({ length: count }, (_, i) => element(i))
+      : Int8Array.from({ length: count }, (_, i) => signedNibble(element(i)));
+  }
   const size = dtypeBytes(dtype);
   const n = Math.floor(bytes.byteLength / size);
   const whole = bytes.subarray(0, n * size);

@@ -337,7 +337,7 @@ class Interpretation {
 function constContents(data: ConstData, v: Value, elements: number): ArrayLike<number> {
   switch (data.kind) {
     case 'bytes':
-      return decode(data.bytes, v.dtype);
+      return decode(data.bytes, v.dtype, elements);
     case 'numbers':
       return Float64Array.from(data.values);
     case 'fill':

@@ -129,6 +129,10 @@ export function castText(a: string, from: DType, to: DType): string {
   switch (to) {
     case 'bool':
       return `(${a} !== 0 ? 1 : 0)`;
+    case 'i4':
+      return `((${a} << 28) >> 28)`;
+    case 'u4':
+      return `(${a} & 15)`;
     case 'i8':
       return `((${a} << 24) >> 24)`;
     case 'i16':

@@ -40,7 +40,7 @@ export type KExpr = { readonly type: KType; readonly depth: number } & (
   /** Wraps an integer to `bits` bits, or rounds an f32 to f16 or bf16. */
   | {
       readonly k: 'narrow';
-      readonly to: 'i8' | 'u8' | 'i16' | 'u16' | 'f16' | 'bf16';
+      readonly to: 'i4' | 'u4' | 'i8' | 'u8' | 'i16' | 'u16' | 'f16' | 'bf16';
       readonly a: KExpr;
     }
   /** lo <= a < hi */

@@ -1,7 +1,7 @@
 /**
  * Scalars of L3: types, literals, conversions and the monoids' operations and identities.
  */
-import { type DType, isUnsigned } from '../graph/dtype';
+import { type DType, integerRange, isUnsigned } from '../graph/dtype';
 import type { Monoid } from '../ir/compute';
 import type { KExpr, KType } from './kernelIr';
 
@@ -79,7 +79,7 @@ export function castTo(a: KExpr, from: DType, to: DType): KExpr {
   }
   if (a.type === 'f32' && t === 'u32' && from !== 'bool') {
     // Through i32, so that negative numbers wrap as they do elsewhere.
-    if (to === 'u8' || to === 'u16') return convert(convert(a, 'i32'), 'u32');
+    if (to === 'u4' || to === 'u8' || to === 'u16') return convert(convert(a, 'i32'), 'u32');
   }
   return convert(a, t);
 }
@@ -95,22 +95,24 @@ export function convert(a: KExpr, type: KType): KExpr {
   return { k: 'convert', a, type, depth: a.depth };
 }
 
+/** Whether every number of an integer type is one of another, too. */
+function fits(from: DType, to: DType): boolean {
+  const [a, b] = [integerRange(from), integerRange(to)];
+  return a !== undefined && b !== undefined && a[0] >= b[0] && a[1] <= b[1];
+}
+
 /** Wraps or rounds to a dtype that is narrower than its L3 type. */
 export function narrow(a: KExpr, from: DType, to: DType): KExpr {
   if (from === to) return a;
   switch (to) {
+    case 'i4':
     case 'i8':
-      return from === 'bool' ? a : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
-    case 'u8':
-      return from === 'bool' ? a : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
     case 'i16':
-      return from === 'i8' || from === 'u8' || from === 'bool'
-        ? a
-        : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
+      return fits(from, to) ? a : { k: 'narrow', to, a, type: 'i32', depth: a.depth };
+    case 'u4':
+    case 'u8':
     case 'u16':
-      return from === 'u8' || from === 'bool'
-        ? a
-        : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
+      return fits(from, to) ? a : { k: 'narrow', to, a, type: 'u32', depth: a.depth };
     case 'f16':
     case 'bf16':
       return from === 'bool' ? a : { k: 'narrow', to, a, type: 'f32', depth: a.depth };

@@ -50,8 +50,7 @@ class Filler {
     const bytes = await this.readContents(data, this.options);
     if (!bytes) return data;
     if (data.kind === 'external' || data.form === 'elements') return { kind: 'bytes', bytes };
-    const values = decodeVarints(bytes, dtype);
-    return values ? { kind: 'numbers', values } : data;
+    return decodeVarints(bytes, dtype) ?? data;
   }
 }
 

@@ -2,7 +2,7 @@
  * The contents of a job's inputs, parameters and constants: from the plan or the program, from a file
  * beside the model, or made up from the seed. The GPU and the reference get the same numbers.
  */
-import { dtypeBytes, isFloat } from '../../compiler/graph/dtype';
+import { contentBytes, isFloat } from '../../compiler/graph/dtype';
 import { decodeVarints } from '../../compiler/import/onnx/tensors';
 import type { ConstData, Program } from '../../compiler/ir/compute';
 import type { ValueId } from '../../compiler/ir/expr';
@@ -112,14 +112,14 @@ export class ContentSource {
     if (!isInFile(d.data)) return contentsOf(d.data, d.dtype, d.elements);
     if (d.data.kind === 'inModel') return this.fromModel(d, d.data);
     const { location, offset } = d.data;
-    const length = d.elements * dtypeBytes(d.dtype);
+    const length = contentBytes(d.dtype, d.elements);
     const folder = this.options.modelFolder;
     if (folder === undefined || !this.host.readExternal)
       fail('BAD_INPUT', `The contents of ${d.name} are in ${location}, which can’t be read here.`, {
         advice: 'Profile with random weights, or open the model from its own folder.',
       });
     const bytes = await this.host.readExternal({ folder, location, offset, length });
-    return decode(bytes, d.dtype);
+    return decode(bytes, d.dtype, d.elements);
   }
 
   private async fromModel(
@@ -136,11 +136,11 @@ export class ContentSource {
         },
       );
     const bytes = await this.host.readModel(modelFile, { offset, length });
-    if (form === 'elements') return decode(bytes, d.dtype);
-    return (
+    if (form === 'elements') return decode(bytes, d.dtype, d.elements);
+    const data =
       decodeVarints(bytes, d.dtype) ??
-      fail('BAD_INPUT', `The contents of ${d.name} are damaged: they are no list of integers.`)
-    );
+      fail('BAD_INPUT', `The contents of ${d.name} are damaged: they are no list of integers.`);
+    return contentsOf(data, d.dtype, d.elements);
   }
 }
 

@@ -96,7 +96,7 @@ export function contentsOf(
 ): ArrayLike<number> {
   switch (data.kind) {
     case 'bytes':
-      return decode(data.bytes, dtype);
+      return decode(data.bytes, dtype, elements);
     case 'fill':
       return new Float64Array(elements).fill(data.value);
     case 'numbers':

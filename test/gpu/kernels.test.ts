@@ -71,6 +71,8 @@ describe('generated kernels agree with the reference', function () {
       'input x: f32[1, 3, 13, 13]\na = max_pool2d(relu(x), 3, stride=2, padding=1)\nb = avg_pool2d(x, 2)\noutput a, b',
     'half precision': 'input x: f16[17, 40]\ny = softmax(x * 3.0, axis=-1)\noutput y',
     'narrow integers that wrap': 'input x: i8[100]\ny = x * x + x\noutput y',
+    'integers of four bits that wrap and saturate':
+      'input x: i4[100]\ninput u: u4[100]\ninput r: f32[100]\ny = x * x + x\nv = u * u + u\nq = quantize(r * 9.0, 0.5, dtype=i4)\noutput y\noutput v\noutput q',
     'more operands than a kernel can bind': [
       ...Array.from({ length: 20 }, (_, i) => `input x${i}: f32[${i + 1}, 5]`),
       `c = cat([${Array.from({ length: 20 }, (_, i) => `relu(x${i})`).join(', ')}], axis=0)`,

@@ -425,6 +425,10 @@ class Emitter {
         const a = this.expr(e.a);
         const to = e.to;
         switch (to) {
+          case 'i4':
+            return `extractBits(i32(${a}), 0u, 4u)`;
+          case 'u4':
+            return `(u32(${a}) & 15u)`;
           case 'i8':
             return `extractBits(i32(${a}), 0u, 8u)`;
           case 'i16':

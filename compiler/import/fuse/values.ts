@@ -65,6 +65,8 @@ const DTYPE_ALIASES: ReadonlyMap<string, DType> = new Map<string, DType>([
   ['float64', 'f64'],
   ['double', 'f64'],
   ['int8', 'i8'],
+  ['int4', 'i4'],
+  ['uint4', 'u4'],
   ['uint8', 'u8'],
   ['int16', 'i16'],
   ['uint16', 'u16'],

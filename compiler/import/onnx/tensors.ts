@@ -6,8 +6,14 @@
  * model. The first, and packed floats, are used as they lie in the file. What the file's outline has
  * left out (outline.ts) becomes a reference to where it is.
  */
-import { bfloatToNumber, decodeConst, halfToNumber } from '../../graph/constData';
-import { type DType, dtypeBytes } from '../../graph/dtype';
+import {
+  bfloatToNumber,
+  decodeConst,
+  halfToNumber,
+  nibble,
+  signedNibble,
+} from '../../graph/constData';
+import { contentBytes, type DType } from '../../graph/dtype';
 import type { ConstTensor } from '../../graph/graph';
 import type { ConstData } from '../../ir/compute';
 import { constOf, num } from '../../ir/indexExpr';
@@ -24,8 +30,6 @@ const OTHER_ELEMENT_TYPES: Readonly<Record<number, string>> = {
   18: 'float8e4m3fnuz',
   19: 'float8e5m2',
   20: 'float8e5m2fnuz',
-  21: 'uint4',
-  22: 'int4',
   23: 'float4e2m1',
   24: 'float8e8m0',
   25: 'uint2',
@@ -80,7 +84,7 @@ function contents(
   dtype: DType,
   elements: number,
 ): ConstData | { readonly code: string; readonly message: string } {
-  const wanted = elements * dtypeBytes(dtype);
+  const wanted = contentBytes(dtype, elements);
   if (t.external) return externalData(t, wanted);
   if (t.raw && (t.raw.length > 0 || elements === 0)) return exactBytes(t.raw, wanted, 'raw_data');
   if (dtype === 'f32' && t.packedFloats && t.floats.length === 0)
@@ -89,10 +93,12 @@ function contents(
     return exactBytes(t.packedDoubles, wanted, 'double_data');
   const field = intField(dtype);
   const ints = field && t.varints[field];
+  const count = isNibble(dtype) ? wanted : elements;
   // Each takes ten bytes at most and one at least; how many they are shows when they are read.
-  if (ints && ints.length >= elements && ints.length <= 10 * elements)
+  if (ints && ints.length >= count && ints.length <= 10 * count)
     return { kind: 'inModel', offset: ints.offset, length: ints.length, form: 'varints' };
-  const values = typedValues(t, dtype);
+  const given = typedValues(t, dtype);
+  const values = isNibble(dtype) && given.length === elements + 1 ? given.slice(0, -1) : given;
   if (values.length !== elements)
     return {
       code: 'TENSOR_DATA',
@@ -132,6 +138,11 @@ function typedValues(t: OnnxTensor, dtype: DType): readonly number[] {
   }
 }
 
+/** Whether two elements share a byte, and an integer of a typed field. */
+function isNibble(dtype: DType): boolean {
+  return dtype === 'i4' || dtype === 'u4';
+}
+
 /** What integers in a typed field stand for. */
 function fromInts(ints: readonly number[], dtype: DType): readonly number[] {
   switch (dtype) {
@@ -141,6 +152,11 @@ function fromInts(ints: readonly number[], dtype: DType): readonly number[] {
       return ints.map(bfloatToNumber);
     case 'bool':
       return ints.map((v) => (v === 0 ? 0 : 1));
+    case 'u4':
+    case 'i4':
+      return ints.flatMap((v) =>
+        [nibble(v, 0), nibble(v, 1)].map((n) => (dtype === 'i4' ? signedNibble(n) : n)),
+      );
     default:
       return ints;
   }
@@ -160,6 +176,8 @@ function intField(dtype: DType): IntField | undefined {
     case 'f16':
     case 'bf16':
     case 'bool':
+    case 'i4':
+    case 'u4':
     case 'i8':
     case 'u8':
     case 'i16':
@@ -170,9 +188,15 @@ function intField(dtype: DType): IntField | undefined {
 }
 
 /** The contents of a field of integers that was left out when compiling; undefined where it has none. */
-export function decodeVarints(bytes: Uint8Array, dtype: DType): readonly number[] | undefined {
+export function decodeVarints(
+  bytes: Uint8Array,
+  dtype: DType,
+): Extract<ConstData, { kind: 'numbers' | 'bytes' }> | undefined {
   const ints = packedInts(bytes, dtype !== 'u32' && dtype !== 'u64');
-  return ints && fromInts(ints, dtype);
+  if (!ints) return undefined;
+  return isNibble(dtype)
+    ? { kind: 'bytes', bytes: Uint8Array.from(ints) }
+    : { kind: 'numbers', values: fromInts(ints, dtype) };
 }
 
 /** Of a list in several runs. One that was left out counts as missing: no writer makes such. */

@@ -147,6 +147,31 @@ function lowerMatmulBits(ctx: LowerContext): LTensor {
   );
 }
 
+interface QuantisedTable {
+  readonly shape: readonly Dim[];
+  /** The zero point where none is given. */
+  readonly middle: number;
+  /** A number of the data, or of zero points that lie as it does. */
+  element(t: LTensor, index: readonly IndexExpr[]): Expr;
+}
+
+/** Numbers of a type of their own, or several to a byte along the last dim. */
+function tableOf(ctx: LowerContext, data: LTensor): QuantisedTable {
+  const last = data.shape.length - 1;
+  if (data.dtype === 'i4' || data.dtype === 'u4')
+    return { shape: data.shape, middle: 0, element: (t, index) => cast(t.at(index), 'f32') };
+  const bits = requireBits(ctx, data);
+  const packed = packedBits(bits);
+  return {
+    shape: data.shape.map((d, i) => (i === last ? I.mul(d, 8 / bits) : d)),
+    middle: 2 ** (bits - 1),
+    element: (t, index) => {
+      const row = I.linearise([...index.slice(0, -1), I.num(0)], t.shape);
+      return cast(packed(t, row, at(index, last)), 'f32');
+    },
+  };
+}
+
 /** Rows of a table of packed weights: dequantised, in blocks along an axis, where they are looked up. */
 function lowerGatherBits(ctx: LowerContext): LTensor {
   const [data, indices, scales, zeros] = [
@@ -155,18 +180,9 @@ function lowerGatherBits(ctx: LowerContext): LTensor {
     ctx.input(2),
     optionalOperand(ctx, 3),
   ];
-  const bits = requireBits(ctx, data);
-  const each = 8 / bits;
-  const packed = packedBits(bits);
   const rank = data.shape.length;
-  /** The shape of the numbers in a packed tensor, whose last dim counts bytes. */
-  const unpackedShape = (t: LTensor): Dim[] =>
-    t.shape.map((d, i) => (i === rank - 1 ? I.mul(d, each) : d));
-  const element = (t: LTensor, index: readonly IndexExpr[]): Expr => {
-    const row = I.linearise([...index.slice(0, -1), I.num(0)], t.shape);
-    return packed(t, row, at(index, rank - 1));
-  };
-  const shape = unpackedShape(data);
+  const table = tableOf(ctx, data);
+  const { shape } = table;
   const gatherAxis = ctx.axis(ctx.int('gather_axis', 0), rank);
   const quantAxis = ctx.axis(ctx.int('quantize_axis', 1), rank);
   const block = ctx.int('block_size', 128);
@@ -185,8 +201,8 @@ function lowerGatherBits(ctx: LowerContext): LTensor {
     const row = wrappedIndex(indices.at(index.slice(gatherAxis, end)), at(shape, gatherAxis));
     const place = [...index.slice(0, gatherAxis), row, ...index.slice(end)];
     const inBlocks = place.map((p, i) => (i === quantAxis ? I.floorDiv(p, block) : p));
-    const zero = zeros ? cast(element(zeros, inBlocks), 'f32') : constant(2 ** (bits - 1), 'f32');
-    const q = cast(element(data, place), 'f32');
+    const zero = zeros ? table.element(zeros, inBlocks) : constant(table.middle, 'f32');
+    const q = table.element(data, place);
     return cast(times(minus(q, zero), cast(scales.at(inBlocks), 'f32')), scales.dtype);
   });
 }

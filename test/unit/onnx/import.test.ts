@@ -2,6 +2,7 @@
  * What the ONNX importer makes of small models, as printed text.
  */
 import assert from 'node:assert/strict';
+import { decodeConst } from '../../../compiler/graph/constData';
 import { importOnnx } from '../../../compiler/import/onnx';
 import {
   attr,
@@ -88,6 +89,30 @@ describe('ONNX import', () => {
         "const w4 'flag' bool[] (1)",
       ],
     );
+  });
+
+  it('reads numbers of four bits, two to a byte and two to an integer', () => {
+    const [UINT4, INT4] = [21, 22];
+    const { graph } = importOnnx(
+      model({
+        initializers: [
+          tensor('bytes', INT4, [3], raw(0x8f, 0x07)),
+          tensor('ints', UINT4, [3], message(5, [0x8f, 0x01, 0x07])),
+        ],
+        nodes: [
+          node('Cast', ['bytes'], ['y'], { attrs: [attr.int('to', FLOAT)] }),
+          node('Cast', ['ints'], ['z'], { attrs: [attr.int('to', FLOAT)] }),
+        ],
+        outputs: [value('y', FLOAT, [3]), value('z', FLOAT, [3])],
+      }),
+      'm',
+    );
+    const numbersOf = (id: string): readonly number[] | undefined => {
+      const t = graph.tensors.get(id);
+      return t?.data && t.type && decodeConst(t.data, t.type.dtype, 3);
+    };
+    assert.deepEqual(numbersOf('w0'), [-1, -8, 7]);
+    assert.deepEqual(numbersOf('w1'), [15, 8, 7]);
   });
 
   it('knows Constant and ConstantOfShape as data', () => {
