@@ -57,12 +57,7 @@ export function encodeNumbers(values: ArrayLike<number>, dtype: DType): Uint8Arr
   return bytes;
 }
 
-function setElement(
-  v: DataView,
-  at: number,
-  x: number,
-  dtype: Exclude<DType, 'i4' | 'u4'>,
-): void {
+function setElement(v: DataView, at: number, x: number, dtype: Exclude<DType, 'i4' | 'u4'>): void {
   switch (dtype) {
     case 'f32':
       v.setFloat32(at, x, true);
