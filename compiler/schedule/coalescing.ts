@@ -20,6 +20,12 @@ const SECTOR = 8;
 /** Invocations that a GPU runs in step, at least on most. */
 const TOGETHER = 32;
 
+/**
+ * Of rows that neighbouring invocations walk along, each its own: a sector is all used in the end, but
+ * each access touches as many as there are invocations, and the cache must keep them all meanwhile.
+ */
+const WALKED = 1;
+
 export interface Access {
   readonly value: ValueId;
   readonly linear: IndexExpr;
@@ -62,8 +68,10 @@ export function wasteOf(
   }
   for (const [value, list] of strided) {
     const elements = new Set<number>();
+    let walked = true;
     for (const { linear } of list) {
       const loop = fastestLoop(linear, lanes, (name, step) => at(linear, 0, name, step));
+      walked &&= loop !== undefined;
       for (let lid = 0; lid < count; lid++)
         for (let step = 0; step < (loop === undefined ? 1 : SECTOR); step++)
           elements.add(at(linear, lid, loop, step));
@@ -72,6 +80,7 @@ export function wasteOf(
     for (const e of elements) sectors.add(Math.floor(e / SECTOR));
     const waste = (sectors.size * SECTOR) / Math.max(SECTOR, elements.size) - 1;
     if (waste > 0.25) out.set(value, waste);
+    else if (walked) out.set(value, WALKED);
   }
   return out;
 }

@@ -62,7 +62,7 @@ export interface RowParams {
   readonly subgroups?: boolean;
   /** Reductions that can go along with each other walk along a row together. */
   readonly online: boolean;
-  /** Vectors of four neighbours that an invocation takes in at once, where the row divides into so many. */
+  /** Vectors of four neighbours (positions where there are none) that an invocation takes in at once, where the row divides into so many. */
   readonly vectors: number;
 }
 
@@ -110,12 +110,12 @@ export const ROW_SPACE: ParameterSpace<RowParams, RowSizes> = {
     },
     {
       name: 'vectors',
-      doc: 'vectors of four neighbours that an invocation takes in at once',
+      doc: 'vectors of four neighbours (single elements where rows lie across memory) that an invocation takes in at once',
       read: (p) => p.vectors,
       tried: (p, { length }) =>
-        p.cached.length > 0 || p.unrolled > 0 || p.across === true
+        p.cached.length > 0 || p.unrolled > 0
           ? []
-          : VECTORS.filter((n) => length % (VECTOR * n * p.threads) === 0),
+          : VECTORS.filter((n) => length % ((p.across ? 1 : VECTOR) * n * p.threads) === 0),
       write: (p, vectors) =>
         VECTORS.includes(vectors) ? { ...p, vectors } : { refused: VECTORS_WANTED },
       wanted: () => VECTORS_WANTED,
@@ -367,12 +367,13 @@ class RowKernel {
     );
   }
 
-  /** Vectors that are taken in at once; 1 where the row doesn't divide into any. */
+  /** Vectors that are taken in at once, or positions where there are none; as many as the row divides into. */
   private together(extent: IndexExpr): number {
-    const { threads, unrolled } = this.params;
-    if (unrolled > 0 || !this.inVectors(extent)) return 1;
+    const { threads, unrolled, cached } = this.params;
+    if (unrolled > 0 || cached.length > 0) return 1;
+    const each = this.inVectors(extent) ? VECTOR : 1;
     let n = this.params.vectors;
-    while (n > 1 && !I.exactDiv(extent, threads * VECTOR * n)) n /= 2;
+    while (n > 1 && !I.exactDiv(extent, threads * each * n)) n /= 2;
     return n;
   }
 

@@ -76,12 +76,14 @@ export function onlineParams(
   group: GroupSpec,
   placement: Placement,
   params: RowParams,
+  device: DeviceProfile,
 ): RowParams | undefined {
   if (!walksTogether(group, placement, params)) return undefined;
   const walks = [...rowPasses(group, placement, new Set(params.cached)).values()].flat();
   // Going over to another shift takes about as much as one more vector.
   const rescaled = walks.some((s) => s.weight);
-  return { ...params, online: true, vectors: rescaled && params.block === 1 ? 4 : 1 };
+  const many = device.software ? rescaled && params.block === 1 : true;
+  return { ...params, online: true, vectors: many ? 4 : 1 };
 }
 
 /**
@@ -197,6 +199,8 @@ function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOpti
   }
   let threads = 1;
   while (threads < maxThreads && threads * 4 < length) threads *= 2;
+  const kept = keepsElements(group, placement);
+  if (cached.length === 0) threads = asFewAs(threads, rows, length, kept, options.device);
   if (cached.length > 0) {
     const cells = cached.reduce((n, v) => n + vectorLength(program, placement, v), 0);
     // Without knowing yet which arrays can serve twice, half of them may be counted on.
@@ -219,15 +223,54 @@ function sharedOut(group: GroupSpec, placement: Placement, options: ScheduleOpti
   }
   const workgroup = Math.max(threads, Math.min(64, maxThreads));
   const chunk = Math.ceil(length / threads);
+  const unrolled = chunk <= MOST_KEPT ? chunk : 0;
   return {
     threads,
     rows: workgroup / threads,
     block: 1,
-    unrolled: chunk <= 16 ? chunk : 0,
+    unrolled,
     cached,
     online: false,
-    vectors: 1,
+    // So many loads are on their way at once.
+    vectors: unrolled > 0 ? 1 : IN_FLIGHT,
   };
+}
+
+/** Elements that an invocation keeps in registers for the stages that follow. */
+const MOST_KEPT = 16;
+/** Vectors that a GPU's invocation reads at once where it loops. */
+const IN_FLIGHT = 4;
+/** Invocations of a row that step together on most GPUs. */
+const ABREAST = 32;
+
+/**
+ * As few invocations a row as keep the device busy, since each halving is a barrier less; and so many
+ * that each has whole vectors of a row that divides into vectors.
+ */
+function asFewAs(
+  most: number,
+  rows: number,
+  length: number,
+  kept: boolean,
+  device: DeviceProfile,
+): number {
+  let threads = most;
+  const fits = (n: number): boolean => n >= 1 && (!kept || Math.ceil(length / n) <= MOST_KEPT);
+  const enough = (n: number): boolean => n >= ABREAST && rows * n >= 2 * device.saturatingThreads;
+  while (enough(threads / 2) && fits(threads / 2)) threads /= 2;
+  if (length % 4 !== 0) return threads;
+  let whole = threads;
+  while (whole > 1 && length % (4 * whole) !== 0) whole /= 2;
+  return 4 * whole >= threads && fits(whole) ? whole : threads;
+}
+
+/** Whether a row's elements are needed again once something of it is known. */
+function keepsElements(group: GroupSpec, placement: Placement): boolean {
+  const reductions = group.members.filter((m) => m.monoid);
+  return (
+    reductions.length > 1 ||
+    group.outputs.some((o) => (placement.placed.get(o)?.free.length ?? 0) > 0)
+  );
 }
 
 /** Rows that lie across memory: as many side by side as fill sectors. For GPUs; what it gains is priced. */
@@ -241,13 +284,33 @@ export function rowsAcross(
   const last = placement.rows[placement.rows.length - 1];
   const beside = last ? bound(program, last) : 1;
   if (device.software || params.cached.length > 0 || params.threads === 1 || beside < 8) return [];
+  const length = boundElements(
+    program,
+    placement.anchor.reduce.map((r) => r.extent),
+  );
+  const { limits } = device;
+  const workgroup = Math.min(
+    limits.maxComputeInvocationsPerWorkgroup,
+    limits.maxComputeWorkgroupSizeX,
+    256,
+  );
+  const all = boundElements(program, placement.rows);
   let rows = 8;
-  while (rows < 32 && rows * 2 <= beside) rows *= 2;
-  const threads = Math.max(1, Math.min(params.threads, (params.threads * params.rows) / rows));
+  // Sectors are full with eight; more save barriers, as long as the device stays busy.
+  while (
+    rows < 32 &&
+    rows * 2 <= beside &&
+    (all / (rows * 2)) * workgroup >= device.saturatingThreads
+  )
+    rows *= 2;
+  let threads = 1;
+  while (threads * 2 * rows <= workgroup && threads * 4 < length) threads *= 2;
   if (threads < 2) return [];
   const chunk = params.unrolled > 0 ? Math.ceil((params.unrolled * params.threads) / threads) : 0;
+  const unrolled = chunk <= MOST_KEPT ? chunk : 0;
   const { subgroups: _, ...along } = params;
-  return [{ ...along, rows, threads, across: true, unrolled: chunk <= 16 ? chunk : 0 }];
+  const vectors = unrolled > 0 ? 1 : IN_FLIGHT;
+  return [{ ...along, rows, threads, across: true, unrolled, vectors }];
 }
 
 function vectorLength(program: GroupSpec['program'], placement: Placement, v: ValueId): number {

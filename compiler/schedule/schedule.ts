@@ -236,7 +236,7 @@ export function scheduleGroup(
         for (const params of tried) {
           const built = buildRow('k', group, placement, params, builder);
           consider({ kind: 'row', placement, params }, built.ir, built.builder);
-          const online = onlineParams(group, placement, params);
+          const online = onlineParams(group, placement, params, options.device);
           if (online) {
             const together = buildRow('k', group, placement, online, builder);
             consider({ kind: 'row', placement, params: online }, together.ir, together.builder);

@@ -28,10 +28,10 @@ describe('rows in subgroups', () => {
     const text = textOf(compiled(SUM));
     assert.equal(count(text, /^ {2}barrier$/gm), 2);
     assert.match(text, /let others = add in subgroup y\n {2}y = others/);
-    assert.match(text, /let together = imin\(width_, 256\)/);
-    assert.match(text, /for part in 0 \.\. idiv\(256, together\)/);
+    assert.match(text, /let together = imin\(width_, 64\)/);
+    assert.match(text, /for part in 0 \.\. idiv\(64, together\)/);
     const tree = textOf(compiled(SUM, false));
-    assert.equal(count(tree, /barrier$/gm), 10);
+    assert.equal(count(tree, /barrier$/gm), 8);
     assert.doesNotMatch(tree, /subgroup/);
   });
 
