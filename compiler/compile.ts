@@ -33,7 +33,7 @@ import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
 import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
 import { importFuseKnowing } from './import/fuse';
-import { importOnnx } from './import/onnx';
+import { graphOfOnnx, type OnnxFile, readOnnx } from './import/onnx';
 import { selectable } from './ops/selectable';
 import { Knowledge } from './import/onnx/knowledge';
 import type { Compilation, CompileOptions, CompileSource } from './index';
@@ -250,10 +250,13 @@ function contextOf(device: CompileResult['device'], program: Program): string {
 const ROUNDS = 24;
 
 /** Branches and loops of ONNX files are inlined where lowering knows what decides on them. */
-function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): ImportResult {
+function importKnowing(
+  source: CompileSource,
+  file: OnnxFile,
+  fix: (graph: Graph) => Graph,
+): ImportResult {
   const knowledge = new Knowledge();
-  const outline = { bytes: source.bytes, cuts: source.cuts ?? [] };
-  const read = (): ImportResult => importOnnx(outline, source.file, source.sideFile, knowledge);
+  const read = (): ImportResult => graphOfOnnx(file, source.file, source.sideFile, knowledge);
   let imported = read();
   for (let round = 1; knowledge.open; round++) {
     const lowered = lowerGraph(fix(imported.graph));
@@ -274,7 +277,13 @@ function importKnowing(source: CompileSource, fix: (graph: Graph) => Graph): Imp
 
 function importer(source: CompileSource, memory: CompileMemory | undefined): Import {
   const file = source.file.toLowerCase();
-  if (file.endsWith('.onnx')) return (fix) => importKnowing(source, fix);
+  if (file.endsWith('.onnx')) {
+    let messages: OnnxFile | undefined;
+    return (fix) => {
+      messages ??= readOnnx({ bytes: source.bytes, cuts: source.cuts ?? [] });
+      return importKnowing(source, messages, fix);
+    };
+  }
   let imported: ImportResult | undefined;
   return (fix) =>
     (imported ??= importFuseKnowing(

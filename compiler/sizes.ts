@@ -15,7 +15,15 @@
  * possible are fixed. Either is said in a diagnostic.
  */
 import { type Diagnostic, error, info } from './diagnostics';
-import type { AttrValue, Graph, ImportResult, Node, TensorId, TensorType } from './graph/graph';
+import type {
+  AttrValue,
+  Graph,
+  ImportResult,
+  Node,
+  NodeId,
+  TensorId,
+  TensorType,
+} from './graph/graph';
 import type { CompileMemory } from './fusion/memory';
 import * as I from './ir/indexExpr';
 import type { Dim } from './ir/indexExpr';
@@ -63,41 +71,50 @@ export function settleSizes(
     diagnostics: [...said, ...more],
   });
   if (first.graph.dims.size === 0) return settled(first);
-  const faulty = first.faults > 0 && hangsOnSizes(first);
+  const hanging = hangingOnSizes(first);
+  const faulty = first.faults > 0 && hanging.size > 0;
   if (!faulty && first.empty === 0) return settled(first);
 
   let best = first;
   const open = openDims(first.graph, given);
   const names = [...first.graph.dims.keys()];
   let left = Math.max(4, Math.floor(MOST_NODES / Math.max(1, first.graph.nodes.length)));
+  const lasting = first.faults - errorsOf(first).filter((d) => hanging.has(d.subject ?? '')).length;
   /** Whether that is as good as can be. */
   const consider = (make: () => Attempt): boolean => {
     if (left-- <= 0) return true;
     const a = make();
     if (a.faults < best.faults || (a.faults === best.faults && a.empty < best.empty)) best = a;
-    return best.faults === 0 && best.empty === 0;
+    return best.faults <= lasting && best.empty === 0;
   };
-  const choices = choicesOf(open, given);
-  const found = choices.some((dims) =>
-    consider(() => (faulty ? attempt(read, dims, [], first) : resized(first, dims))),
-  );
-  if (faulty && !found)
-    [given, ...choices].some((d) => consider(() => attempt(read, d, names, first)));
+  const choices = choicesOf(open, given, blameOf(first, hanging));
+  // With numbers an op can do all that it can with symbols: which of them may stay symbols is asked
+  // for the sizes that were found, not for each that is tried.
+  if (faulty) [given, ...choices].some((d) => consider(() => attempt(read, d, names, first)));
+  else choices.some((d) => consider(() => resized(first, d)));
   best = fewestFixed(read, Object.fromEntries(best.graph.dims), best);
   return settled(best, explain(first, best, open));
 }
 
-/** Sizes to try: all open dims at once, and one by one, as what is equal in truth may have two names. */
+/**
+ * Sizes to try: at each size all open dims at once, as what is equal in truth may have two names, and
+ * the one that most is to blame on alone; then each of the others.
+ */
 function choicesOf(
   open: readonly string[],
   given: Readonly<Record<string, number>>,
+  blame: (dim: string) => number,
 ): Readonly<Record<string, number>>[] {
-  const out: Readonly<Record<string, number>>[] = [];
-  for (let size = 2; size <= MOST && open.length > 0; size *= 2) {
-    out.push({ ...given, ...Object.fromEntries(open.map((d) => [d, size])) });
-    if (open.length > 1) for (const d of open) out.push({ ...given, [d]: size });
-  }
-  return out;
+  const sizes: number[] = [];
+  for (let size = 2; size <= MOST; size *= 2) sizes.push(size);
+  const [first, ...others] = [...open].sort((a, b) => blame(b) - blame(a));
+  if (first === undefined) return [];
+  const likely = sizes.flatMap((size) => {
+    const all = Object.fromEntries(open.map((d) => [d, size]));
+    return others.length > 0 ? [all, { [first]: size }] : [all];
+  });
+  const rest = sizes.flatMap((size) => others.map((d) => ({ [d]: size })));
+  return [...likely, ...rest].map((c) => ({ ...given, ...c }));
 }
 
 /** Shapes don't change with the sizes that symbols stand for: without faults there is nothing to lower anew. */
@@ -134,7 +151,6 @@ function attempt(
   const graph = withDims(imported.graph, dims);
   const fixed = withFixed(graph, fixedDims);
   const lowered = lowerGraph(fixed, memory?.lowering(fixed.dims));
-  const all = [...imported.diagnostics, ...lowered.diagnostics];
   const always = first?.always ?? alwaysEmpty(lowered);
   return {
     always,
@@ -143,9 +159,14 @@ function attempt(
     fixed,
     lowered,
     fixedDims,
-    faults: all.filter((d) => d.severity === 'error').length,
+    faults: errorsOf({ imported, lowered }).length,
     empty: emptyTensors(lowered, graph, always),
   };
+}
+
+function errorsOf(a: Pick<Attempt, 'imported' | 'lowered'>): readonly Diagnostic[] {
+  const all = [...a.imported.diagnostics, ...a.lowered.diagnostics];
+  return all.filter((d) => d.severity === 'error');
 }
 
 /** Tensors that have no elements because of the sizes; some have none by what the file says. */
@@ -164,18 +185,31 @@ function alwaysEmpty(lowered: Lowered): Set<TensorId> {
   return out;
 }
 
-/** Whether another size could help: an op that is known has failed, and what it reads has symbolic sizes. */
-function hangsOnSizes({ graph, lowered }: Attempt): boolean {
-  const symbolic = (t: string | undefined): boolean => {
-    const type = t === undefined ? undefined : (lowered.types.get(t) ?? graph.tensors.get(t)?.type);
-    return type?.shape.some((d) => I.constOf(d) === undefined) ?? false;
-  };
-  return graph.nodes.some(
+/** The nodes that another size could help: an op that is known has failed, and what it reads has symbolic sizes. */
+function hangingOnSizes(a: Attempt): ReadonlySet<NodeId> {
+  const hanging = a.graph.nodes.filter(
     (n) =>
-      lowered.unsupported.has(n.id) &&
+      a.lowered.unsupported.has(n.id) &&
       (n.unsupported === undefined || opByName(n.op) !== undefined || n.control !== undefined) &&
-      n.operands.some(symbolic),
+      n.operands.some((t) => shapeOf(a, t).some((d) => I.constOf(d) === undefined)),
   );
+  return new Set(hanging.map((n) => n.id));
+}
+
+/** How often a dim is in the sizes of what nodes read. */
+function blameOf(a: Attempt, nodes: ReadonlySet<NodeId>): (dim: string) => number {
+  const counts = new Map<string, number>();
+  for (const n of a.graph.nodes) {
+    if (!nodes.has(n.id)) continue;
+    const read = new Set(n.operands.flatMap((t) => shapeOf(a, t).flatMap((d) => I.symbolsOf(d))));
+    for (const d of read) counts.set(d, (counts.get(d) ?? 0) + 1);
+  }
+  return (dim) => counts.get(dim) ?? 0;
+}
+
+function shapeOf({ graph, lowered }: Attempt, t: TensorId | undefined): readonly Dim[] {
+  if (t === undefined) return [];
+  return (lowered.types.get(t) ?? graph.tensors.get(t)?.type)?.shape ?? [];
 }
 
 /**
