@@ -163,10 +163,10 @@ export function dimsOf(
   for (const text of args.values.get('dim') ?? []) {
     const m = /^([^=]+)=(\d+)$/.exec(text);
     const size = Number(m?.[2]);
-    if (!m?.[1] || !(size >= 1 && size <= 2 ** 31 - 1))
+    if (!m?.[1] || !(size <= 2 ** 31 - 1))
       return {
         ok: false,
-        message: `--dim wants NAME=SIZE with a size of at least 1, not "${text}"`,
+        message: `--dim wants NAME=SIZE with a whole number for a size, not "${text}"`,
       };
     dims.set(m[1], size);
   }

@@ -13,6 +13,9 @@
  * convolution has nothing to give; then the smallest power of two is taken with which all tensors
  * have elements. And where lowering fails with symbols but succeeds with numbers, as few dims as
  * possible are fixed. Either is said in a diagnostic.
+ *
+ * What is proved of a symbol holds from 1 on. A size that is given as 0, as the cache of a language
+ * model is before its first word, is fixed.
  */
 import { type Diagnostic, error, info } from './diagnostics';
 import type {
@@ -61,7 +64,8 @@ export function settleSizes(
   given: Readonly<Record<string, number>>,
   memory?: CompileMemory,
 ): Settled {
-  const first = attempt(read, given, [], undefined, memory);
+  const none = Object.keys(given).filter((d) => given[d] === 0);
+  const first = attempt(read, given, none, undefined, memory);
   const said = dimDiagnostics(first.imported.graph, given);
   const settled = (a: Attempt, more: readonly Diagnostic[] = []): Settled => ({
     imported: a.imported,
@@ -70,6 +74,14 @@ export function settleSizes(
     lowered: a.lowered,
     diagnostics: [...said, ...more],
   });
+  const zero = none.filter((d) => first.graph.dims.has(d));
+  if (zero.length > 0)
+    said.push(
+      info(
+        'SIZE_FIXED',
+        `${listed(zero)} ${zero.length > 1 ? 'are' : 'is'} fixed at 0: a plan for several sizes is one for sizes of at least 1`,
+      ),
+    );
   if (first.graph.dims.size === 0) return settled(first);
   const hanging = hangingOnSizes(first);
   const faulty = first.faults > 0 && hanging.size > 0;
@@ -92,7 +104,7 @@ export function settleSizes(
   // for the sizes that were found, not for each that is tried.
   if (faulty) [given, ...choices].some((d) => consider(() => attempt(read, d, names, first)));
   else choices.some((d) => consider(() => resized(first, d)));
-  best = fewestFixed(read, Object.fromEntries(best.graph.dims), best);
+  best = fewestFixed(read, Object.fromEntries(best.graph.dims), best, zero);
   return settled(best, explain(first, best, open));
 }
 
@@ -121,7 +133,8 @@ function choicesOf(
 function resized(a: Attempt, dims: Readonly<Record<string, number>>): Attempt {
   const graph = withDims(a.graph, dims);
   const lowered = { ...a.lowered, program: { ...a.lowered.program, dims: graph.dims } };
-  return { ...a, graph, fixed: graph, lowered, empty: emptyTensors(lowered, graph, a.always) };
+  const fixed = withFixed(graph, a.fixedDims);
+  return { ...a, graph, fixed, lowered, empty: emptyTensors(lowered, graph, a.always) };
 }
 
 /** Leaves symbolic what needs no fixing. */
@@ -129,9 +142,11 @@ function fewestFixed(
   read: Import,
   dims: Readonly<Record<string, number>>,
   start: Attempt,
+  staying: readonly string[],
 ): Attempt {
   let best = start;
   for (const d of start.fixedDims) {
+    if (staying.includes(d)) continue;
     const without = best.fixedDims.filter((x) => x !== d);
     const a = attempt(read, dims, without, start);
     if (a.faults <= best.faults && a.empty <= best.empty) best = a;
@@ -240,9 +255,10 @@ function explain(first: Attempt, best: Attempt, open: readonly string[]): Diagno
         `the file gives no size for ${listed(changed)}; ${size(some)} is taken, as with less some tensors would be empty or of sizes that don't fit. Another can be given: --dim ${some}=…, or the setting fusionLens.dims`,
       ),
     );
-  if (best.fixedDims.length > 0) {
+  const fixed = best.fixedDims.filter((d) => !first.fixedDims.includes(d));
+  if (fixed.length > 0) {
     const cause = first.lowered.diagnostics.find((d) => d.severity === 'error')?.message;
-    const sizes = best.fixedDims.map((d) => `${d} = ${size(d)}`);
+    const sizes = fixed.map((d) => `${d} = ${size(d)}`);
     out.push(
       info(
         'SIZE_FIXED',
@@ -265,7 +281,7 @@ function listed(items: readonly string[]): string {
 function withDims(graph: Graph, given: Readonly<Record<string, number>>): Graph {
   const dims = new Map(graph.dims);
   for (const [name, n] of Object.entries(given))
-    if (dims.has(name) && Number.isInteger(n) && n >= 1) dims.set(name, n);
+    if (dims.has(name) && Number.isInteger(n) && n >= 0) dims.set(name, n);
   return { ...graph, dims };
 }
 
@@ -306,8 +322,8 @@ function dimDiagnostics(graph: Graph, given: Readonly<Record<string, number>>): 
           `the graph has no dim named '${name}'${known.length > 0 ? `; it has ${known.join(', ')}` : '; all its shapes are plain numbers'}`,
         ),
       );
-    } else if (!Number.isInteger(n) || n < 1)
-      out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 1, not ${n}`));
+    } else if (!Number.isInteger(n) || n < 0)
+      out.push(error('BAD_DIM', `dim ${name} must be a whole number of at least 0, not ${n}`));
   }
   return out;
 }

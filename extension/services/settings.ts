@@ -42,7 +42,7 @@ export function readSettings(scope?: vscode.Uri): Settings {
     lensDetail: oneOf(get('codeLens.detail'), ['full', 'brief', 'top']),
     delayMs: numberIn(get('compileDelay'), 0, 5000, 200),
     linkedSelection: get('linkedSelection') !== false,
-    dims: positiveIntegers(get('dims')),
+    dims: wholeNumbers(get('dims')),
     device: oneOf(get('device'), DEVICE_CHOICES),
     profileSeconds: numberIn(get('profile.seconds'), 0.1, 120, 3),
     runner: oneOf(get('profile.runner'), ['auto', 'node', 'page']),
@@ -64,10 +64,10 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value.trim() : '';
 }
 
-function positiveIntegers(value: unknown): Record<string, number> {
+function wholeNumbers(value: unknown): Record<string, number> {
   const result: Record<string, number> = {};
   for (const [name, size] of entries(value))
-    if (typeof size === 'number' && Number.isSafeInteger(size) && size > 0) result[name] = size;
+    if (typeof size === 'number' && Number.isSafeInteger(size) && size >= 0) result[name] = size;
   return result;
 }
 

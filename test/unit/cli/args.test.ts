@@ -72,8 +72,8 @@ describe('command line', () => {
       const d = dimsOf(r.args);
       return d.ok ? d.dims : d.message;
     };
-    assert.deepEqual(dims('B=32', 'seq.len=7'), { B: 32, 'seq.len': 7 });
-    for (const wrong of ['B', 'B=0', 'B=-1', 'B=1.5', '=3', 'B=9999999999'])
+    assert.deepEqual(dims('B=32', 'seq.len=7', 'past=0'), { B: 32, 'seq.len': 7, past: 0 });
+    for (const wrong of ['B', 'B=-1', 'B=1.5', '=3', 'B=9999999999'])
       assert.match(String(dims(wrong)), /--dim wants NAME=SIZE/, wrong);
   });
 });

@@ -66,6 +66,23 @@ describe('sizes that a file leaves open', () => {
     assert.ok(result.runnable.ok);
   });
 
+  it('are fixed at 0 where that is given: a cache before the first word', () => {
+    const bytes = model({
+      inputs: [value('past', FLOAT, ['past_length', 4]), value('x', FLOAT, ['length', 4])],
+      nodes: [node('Concat', ['past', 'x'], ['y'], { attrs: [attr.int('axis', 0)] })],
+      outputs: [value('y', FLOAT)],
+    });
+    const f = facts(bytes, { past_length: 0, length: 3 });
+    assert.deepEqual(f.codes, ['info SIZE_FIXED']);
+    const options = { dims: { past_length: 0, length: 3 } };
+    const { result } = compile({ file: 'm.onnx', bytes }, options);
+    const y = result.graph.tensors.find((t) => t.name === 'y');
+    assert.deepEqual(y?.shape, ['length', 4]);
+    assert.deepEqual(y.sizes, [3, 4]);
+    assert.ok(result.runnable.ok);
+    assert.deepEqual(facts(bytes, { past_length: -1 }).codes, ['error BAD_DIM']);
+  });
+
   it('that can help nothing stay as they are', () => {
     const bytes = model({
       inputs: [value('x', FLOAT, ['n', 4])],
