@@ -114,6 +114,8 @@ export type Statement = UnplacedStatement & {
   readonly range: SourceRange;
   /** As written, without comments at the end. */
   readonly text: string;
+  /** What it was read as, on other lines: see moved.ts. */
+  readonly asRead?: Statement;
 };
 
 export type UnplacedStatement =

@@ -27,7 +27,7 @@ import { answerOf, ASKED, AskedShapes, asksForShape, isDevice, numberInText } fr
 import { bindSubscripts } from './subscripts';
 import { GraphBuilder, type Destination, type OpUse } from './graphBuilder';
 import { guessDeclarations, type Guesses } from './declarations';
-import { emptyRecord, type FuseMemory, type StatementRecord } from './memory';
+import { emptyRecord, type FuseMemory, movedRecord, type StatementRecord } from './memory';
 import { nearest, replaceFix } from './suggest';
 import {
   asDim,
@@ -107,14 +107,15 @@ export class Binder implements CallHost {
       this.bindAnew(s);
       return;
     }
-    const known = memory.record(s);
+    const before = memory.record(s);
+    const known = before && movedRecord(before, s);
     if (known && this.bindAgain(known)) {
       memory.keep(s, known);
       return;
     }
     const reported = this.diagnostics.length;
     const [nodes, inputs] = [graph.nodes.length, this.inputs.length];
-    const record = emptyRecord();
+    const record = emptyRecord(s.range.start.line);
     this.trace = record;
     graph.traced = record.tensors;
     this.bindAnew(s);
@@ -759,7 +760,9 @@ export class Binder implements CallHost {
 
 /** A tensor is meant by its id, whatever else it is computed by now. */
 function sameMeaning(a: Value | undefined, b: Value | undefined): boolean {
-  return a === b || (a?.kind === 'tensor' && b?.kind === 'tensor' && a.id === b.id);
+  if (a?.kind === 'tensor') return b?.kind === 'tensor' && a.id === b.id;
+  if (a?.kind === 'size') return b?.kind === 'size' && a.dim.key === b.dim.key;
+  return a === b;
 }
 
 /** Where each name is defined first. */

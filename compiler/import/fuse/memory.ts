@@ -4,16 +4,20 @@
  *
  * A statement means what it meant before where it is the very same (see reparse.ts), defines names that
  * nothing before it defines, and the names that it uses mean the very same. Then its nodes and tensors are
- * taken again. What had something to report is bound anew: what is reported may depend on the whole file.
+ * taken again; on other lines, with other places. What had something to report is bound anew: what is reported may depend on the whole file.
  */
+import type { SourceRange } from '../../diagnostics';
 import type { Node, Tensor, TensorId } from '../../graph/graph';
 import type { Statement } from './ast';
 import type { Definition } from './binder';
+import { asRead, movedRange } from './moved';
 import { TextMemory } from './reparse';
 import type { Value } from './values';
 
 /** What binding a statement did. */
 export interface StatementRecord {
+  /** The line that the statement starts in, in all places below. */
+  line: number;
   /** What its ids build on. */
   base: string;
   /** What it took names for; undefined where nothing defined them. */
@@ -28,8 +32,9 @@ export interface StatementRecord {
   unusual: boolean;
 }
 
-export function emptyRecord(): StatementRecord {
+export function emptyRecord(line: number): StatementRecord {
   return {
+    line,
     base: '',
     used: new Map(),
     claimed: [],
@@ -39,6 +44,30 @@ export function emptyRecord(): StatementRecord {
     inputs: [],
     dims: [],
     unusual: false,
+  };
+}
+
+/**
+ * What binding the statement does where it stands on other lines; undefined where it is told of places
+ * outside of it, which may have moved in another way.
+ */
+export function movedRecord(r: StatementRecord, { range }: Statement): StatementRecord | undefined {
+  const by = range.start.line - r.line;
+  if (by === 0) return r;
+  const last = range.end.line - by;
+  const moved = <T extends { readonly range?: SourceRange }>(x: T): T =>
+    x.range ? { ...x, range: movedRange(x.range, by) } : x;
+  const inside = (x: { readonly range?: SourceRange }): boolean =>
+    !x.range || (x.range.start.line >= r.line && x.range.end.line <= last);
+  if (!r.tensors.every(inside) || !r.nodes.every(inside)) return undefined;
+  // A declared number knows its place.
+  if (r.defined.some((d) => d.value.kind === 'number' || d.value.kind === 'list')) return undefined;
+  return {
+    ...r,
+    line: range.start.line,
+    defined: r.defined.map((d) => ({ ...d, name: moved(d.name) })),
+    nodes: r.nodes.map(moved),
+    tensors: r.tensors.map(moved),
   };
 }
 
@@ -58,10 +87,10 @@ export class FuseMemory {
   }
 
   record(s: Statement): StatementRecord | undefined {
-    return this.old.get(s);
+    return this.old.get(asRead(s));
   }
 
   keep(s: Statement, record: StatementRecord): void {
-    this.records.set(s, record);
+    this.records.set(asRead(s), record);
   }
 }

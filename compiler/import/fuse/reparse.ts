@@ -6,12 +6,13 @@
  *  - *boundary*: the start of a line at which no bracket is open: reading can begin and end there.
  *  - *middle*: what lies between the last boundary before an edit and the first one behind it.
  *
- * Whatever is unusual is read from the start: an edit that changes the number of lines (all places behind it
- * are others), or leaves a bracket open, and texts with characters that start no token.
+ * Whatever is unusual is read from the start: an edit that leaves a bracket open, and texts with characters that
+ * start no token.
  */
 import type { Statement, SyntaxTree } from './ast';
 import { type Part, partsOf } from './cursor';
 import { lex, type Token } from './lexer';
+import { movedStatement } from './moved';
 import { parsePart, parseText } from './parser';
 
 /** A part of the text, with what it was read as. */
@@ -91,7 +92,9 @@ function again(old: ReadText, text: string): Read | undefined {
   const middle = copied(text.slice(start.offset, end && end.offset + by));
   if (start.offset > 0 && middle.charCodeAt(0) === 0xfeff) return undefined;
   const { tokens, diagnostics } = lex(middle, start.line);
-  if (end && !endsWithLine(tokens, end.line)) return undefined;
+  // The lines behind the edit are others where some came or went.
+  const lines = end ? lastLine(tokens) - end.line : 0;
+  if (end && !endsWithLine(tokens, end.line + lines)) return undefined;
   const fresh: ReadPart[] = [];
   for (const part of partsOf(tokens)) {
     // A bracket is open: the statement goes on.
@@ -104,7 +107,7 @@ function again(old: ReadText, text: string): Read | undefined {
   const all = [
     ...parts.slice(0, before),
     ...fresh,
-    ...(behind === undefined ? [] : parts.slice(behind).map((p) => moved(p, by))),
+    ...(behind === undefined ? [] : parts.slice(behind).map((p) => moved(p, by, lines))),
   ];
   const statements = all.flatMap((p) => p.statements);
   return { parts: all, tree: { statements, diagnostics } };
@@ -130,9 +133,19 @@ function endsWithLine(tokens: readonly Token[], line: number): boolean {
   return newline?.kind === 'newline' && newline.line === line - 1 && tokens.at(-1)?.line === line;
 }
 
-function moved(p: ReadPart, by: number): ReadPart {
-  if (by === 0 || !p.next) return p;
-  return { ...p, next: { ...p.next, offset: p.next.offset + by } };
+/** The line that what comes behind the tokens is in. */
+function lastLine(tokens: readonly Token[]): number {
+  return tokens.at(-1)?.line ?? 0;
+}
+
+/** @param by units of text, and lines, further on */
+function moved(p: ReadPart, by: number, lines: number): ReadPart {
+  if (by === 0 && lines === 0) return p;
+  return {
+    ...p,
+    next: p.next && { offset: p.next.offset + by, line: p.next.line + lines },
+    statements: lines === 0 ? p.statements : p.statements.map((s) => movedStatement(s, lines)),
+  };
 }
 
 /** The same text without the one that it was cut out of, which would stay in memory with it. */

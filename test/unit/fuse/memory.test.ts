@@ -48,6 +48,45 @@ describe('A text that is edited', () => {
       }
     });
 
+  it('is read as it would be from scratch while lines come, go and change places', () => {
+    const roll = random(3);
+    for (const start of texts()) {
+      const memory = new FuseMemory();
+      let lines = start.split('\n');
+      for (let step = 0; step < 25; step++) {
+        const text = lines.join('\n');
+        assert.deepEqual(everything(text, memory), everything(text), text);
+        lines = step % 12 === 11 ? start.split('\n') : [...lines];
+        const at = roll(lines.length + 1);
+        const line = lines[at] ?? '';
+        const edits: readonly (() => unknown)[] = [
+          () => lines.splice(at, 0, ''),
+          () => lines.splice(at, 0, '# a note', '', `more${step} = relu(x)`),
+          () => lines.splice(at, 0, `const c${step} = 0.5`, `half${step} = x * c${step}`),
+          () => lines.splice(at, 1 + roll(2)),
+          () => lines.splice(roll(lines.length), 0, ...lines.splice(at, 1)),
+          () => (lines[at] = `${line} # edited`),
+          () => (lines[at] = line.replace('(', '(\n  ')),
+          () => (lines = lines.map((l) => l.replaceAll(/\bx\b/g, 'other'))),
+          () => (lines[at] = line.replace(/\d+/, (n) => String(Number(n) + 1))),
+        ];
+        edits[roll(edits.length)]?.();
+      }
+    }
+  });
+
+  it('keeps what stands behind lines that come or go, but for its places', () => {
+    const memory = new FuseMemory();
+    const nodes = (text: string) =>
+      importFuse(new TextEncoder().encode(text), 'x.fuse', memory).graph.nodes;
+    const text = generate('transformer', 300);
+    const attrs = new Set(nodes(text).map((n) => n.attrs));
+    const now = nodes(text.replace('\nn4 = ', '\n\n# the fifth block\nn4 = '));
+    // That of the line itself, and the three of the line before.
+    assert.equal(now.filter((n) => !attrs.has(n.attrs)).length, 4);
+    assert.deepEqual(nodes(text), importFuse(text, 'x.fuse').graph.nodes);
+  });
+
   it('keeps its nodes where an edit leaves their statements alone', () => {
     const memory = new FuseMemory();
     const nodes = (text: string) =>
