@@ -31,9 +31,10 @@ import { codeWith, kernelSpace } from './fusion/space';
 import type { Search } from './fusion/search';
 import { splitWideComputes } from './fusion/split';
 import type { DType } from './graph/dtype';
-import type { Graph, ImportResult, NodeId, TensorId } from './graph/graph';
+import type { Graph, ImportResult, TensorId } from './graph/graph';
 import { importFuseKnowing } from './import/fuse';
 import { graphOfOnnx, type OnnxFile, readOnnx } from './import/onnx';
+import { GraphViews, regionViews } from './graphViews';
 import { selectable } from './ops/selectable';
 import { Knowledge } from './import/onnx/knowledge';
 import type { Compilation, CompileOptions, CompileSource } from './index';
@@ -42,18 +43,8 @@ import type { ValueId } from './ir/expr';
 import * as I from './ir/indexExpr';
 import { type Lowered, lowerGraph } from './ops/lower';
 import { type Import, settleSizes } from './sizes';
-import type {
-  CompileResult,
-  ExecPlan,
-  IndexClass,
-  KernelView,
-  NodeView,
-  PlanPart,
-  PlanView,
-  RegionView,
-  TensorView,
-} from './result';
-import { contentBytes, storageBytes, storageOf } from './graph/dtype';
+import type { CompileResult, ExecPlan, KernelView, PlanPart } from './result';
+import { storageBytes, storageOf } from './graph/dtype';
 import { emitWgsl } from './codegen/wgsl/emit';
 import { makeExecPlan, withPreparing } from './schedule/exec';
 import { buildKernel } from './schedule/build';
@@ -151,6 +142,7 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     );
   }
 
+  const views = new GraphViews(options.memory?.views);
   const result: CompileResult = {
     file: source.file,
     format: graph.format,
@@ -159,14 +151,14 @@ export function compile(source: CompileSource, options: CompileOptions = {}): Co
     dims: Object.fromEntries(graph.dims),
     graph: {
       name: graph.name,
-      nodes: nodeViews(
+      nodes: views.nodes(
         graph,
         lowered,
         after,
         plans.unfused,
         classesOf(program, plans.search.memo.signatures),
       ),
-      tensors: tensorViews(graph, lowered),
+      tensors: views.tensors(graph, lowered),
       inputs: graph.inputs,
       outputs: graph.outputs.map((o) => ({ name: o.name, tensor: o.tensor })),
     },
@@ -351,156 +343,6 @@ function tensorsByValue(graph: Graph, lowered: Lowered): Map<ValueId, TensorId> 
   }
   for (const o of graph.outputs) out.set(`${o.tensor}.out`, o.tensor);
   return out;
-}
-
-function tensorViews(graph: Graph, lowered: Lowered): TensorView[] {
-  const bind = (s: string): number | undefined => graph.dims.get(s);
-  const out: TensorView[] = [];
-  for (const t of graph.tensors.values()) {
-    const type = lowered.types.get(t.id) ?? t.type;
-    const shape = type?.shape ?? [];
-    const sizes = shape.map((d) => I.evaluate(d, bind));
-    const elements = type ? sizes.reduce((p, n) => p * n, 1) : 0;
-    out.push({
-      id: t.id,
-      name: t.name,
-      dtype: type?.dtype ?? 'f32',
-      shape: type ? shape.map((d) => I.constOf(d) ?? I.printIndex(d)) : ['?'],
-      ...(shape.some((d) => I.constOf(d) === undefined) ? { sizes } : {}),
-      elements,
-      bytes: type ? contentBytes(type.dtype, elements) : 0,
-      role: t.role,
-      ...(t.range ? { range: t.range } : {}),
-    });
-  }
-  return out;
-}
-
-function nodeViews(
-  graph: Graph,
-  lowered: Lowered,
-  after: PlanView,
-  unfused: Plan,
-  computeClasses: readonly IndexClass[],
-): NodeView[] {
-  const kernelOf = new Map<NodeId, string>();
-  for (const k of after.kernels)
-    for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
-  // What no run computes.
-  for (const k of after.prepared ?? [])
-    for (const n of k.nodes) if (!kernelOf.has(n)) kernelOf.set(n, k.id);
-  const flops = new Map<NodeId, number>();
-  for (const k of unfused.kernels) {
-    let n: NodeId | undefined;
-    for (let i = 0; i < k.members.length && n === undefined; i++)
-      n = lowered.program.computes[k.members[i] ?? -1]?.origin[0];
-    if (n !== undefined) flops.set(n, (flops.get(n) ?? 0) + k.scheduled.features.flops);
-  }
-  const classes = new Map<NodeId, NodeView['indexClass']>();
-  const rank = [
-    'elementwise',
-    'broadcast',
-    'injective',
-    'gather',
-    'stencil',
-    'reduction',
-    'contraction',
-  ];
-  lowered.program.computes.forEach((c, i) => {
-    const k = computeClasses[i] ?? 'elementwise';
-    for (const o of c.origin) {
-      const old = classes.get(o);
-      if (old === undefined || rank.indexOf(k) > rank.indexOf(old)) classes.set(o, k);
-    }
-  });
-  return graph.nodes.map((n) => {
-    const kernel = kernelOf.get(n.id);
-    const indexClass = classes.get(n.id);
-    const unsupported = lowered.unsupported.get(n.id);
-    return {
-      id: n.id,
-      op: n.op,
-      sourceOp: n.sourceOp,
-      name: n.name,
-      kind: lowered.kinds.get(n.id) ?? 'opaque',
-      operands: n.operands,
-      results: n.results,
-      attrs: attrText(n.attrs),
-      flops: flops.get(n.id) ?? 0,
-      ...(n.range ? { range: n.range } : {}),
-      ...(n.body !== undefined ? { region: n.body } : {}),
-      ...(kernel !== undefined ? { kernel } : {}),
-      ...(indexClass !== undefined ? { indexClass } : {}),
-      ...(unsupported !== undefined ? { unsupported } : {}),
-    };
-  });
-}
-
-function regionViews(
-  graph: Graph,
-  program: Program,
-  before: PlanView,
-  after: PlanView,
-): RegionView[] {
-  const byId = new Map(graph.nodes.map((n) => [n.id, n]));
-  const bodyView = (id: string, title: string): RegionView['bodies'][number] => ({
-    id,
-    title,
-    nodes: graph.nodes.filter((x) => x.body === id).map((x) => x.id),
-    kernelsBefore: before.kernels.filter((k) => k.region === id).map((k) => k.id),
-    kernels: after.kernels.filter((k) => k.region === id).map((k) => k.id),
-  });
-  const bound = (d: I.Dim): number => I.evaluate(d, (s) => graph.dims.get(s));
-  const own = new Set((graph.regions ?? []).map((r) => r.id));
-  // Loops that an op made of itself.
-  const made = (program.regions ?? []).flatMap((r): RegionView[] => {
-    if (r.kind !== 'loop' || own.has(r.id)) return [];
-    const first = program.computes.find((c) => c.region === r.body)?.origin[0] ?? '';
-    const n = byId.get(first);
-    const name = n?.name || (n?.results[0] && graph.tensors.get(n.results[0])?.name) || first;
-    return [
-      {
-        id: r.id,
-        kind: 'loop',
-        ...(r.parent === undefined ? {} : { parent: r.parent }),
-        ...(r.trips ? { trips: bound(r.trips) } : {}),
-        bodies: [bodyView(r.body, `${n?.sourceOp ?? 'loop'} ${name}: steps`)],
-      },
-    ];
-  });
-  const written = (graph.regions ?? []).map((r): RegionView => {
-    const n = byId.get(r.id);
-    const result = n?.results[0] === undefined ? undefined : graph.tensors.get(n.results[0])?.name;
-    const whole = `${n?.sourceOp ?? 'region'} ${n?.name || result || r.id}`;
-    const body = (id: string): RegionView['bodies'][number] =>
-      bodyView(id, `${whole}: ${id.slice(id.lastIndexOf('/') + 1)}`);
-    const lowered = program.regions?.find((x) => x.id === r.id);
-    const trips = lowered?.kind === 'loop' ? lowered.trips : undefined;
-    return {
-      id: r.id,
-      kind: r.kind,
-      ...(r.parent === undefined ? {} : { parent: r.parent }),
-      ...(trips ? { trips: bound(trips) } : {}),
-      bodies: r.kind === 'loop' ? [body(r.body)] : [body(r.then.body), body(r.else.body)],
-    };
-  });
-  return [...written, ...made];
-}
-
-function attrText(attrs: Graph['nodes'][number]['attrs']): string {
-  const parts: string[] = [];
-  for (const [k, v] of Object.entries(attrs)) {
-    if (v === undefined || k === 'opset') continue;
-    if (typeof v === 'object' && 'tensor' in v) parts.push(`${k}=<tensor>`);
-    else if (typeof v === 'object' && 'dims' in v) parts.push(`${k}=${I.printShape(v.dims)}`);
-    else if (typeof v === 'object')
-      parts.push(`${k}=[${v.slice(0, 8).join(', ')}${v.length > 8 ? ', …' : ''}]`);
-    else
-      parts.push(
-        `${k}=${typeof v === 'number' && !Number.isInteger(v) ? Number(v.toPrecision(6)) : v}`,
-      );
-  }
-  return parts.join(', ');
 }
 
 /** Faults of what was asked of the plan: the graph itself runs all the same. */

@@ -19,7 +19,7 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import { valuesRead } from '../ir/reads';
 import { visitLoads } from '../schedule/group';
-import { namesUsed, type Weights } from './weights';
+import { namesUsed, type Weight, type Weights } from './weights';
 
 /** Functions of which an affine form of one operand, with weights for the other, is one again. */
 const AFFINE: ReadonlySet<string> = new Set(['add', 'sub', 'mul', 'div']);
@@ -40,6 +40,60 @@ export interface Folding {
   readonly into: ReadonlyMap<number, readonly NodeId[]>;
 }
 
+/** What a compute is to the weights among what it reads. */
+interface Reading {
+  readonly compute: Compute;
+  /** By value that it reads: what is known of it as a weight. */
+  readonly weights: readonly (Weight | undefined)[];
+  readonly leaf: Expr;
+  form?: Affine;
+  /** See {@link Folder.compact}; null where nothing comes of it. */
+  compacted?: Expr | null;
+  folded?: Folded;
+}
+
+/** What came of folding a compute's scale, and what that hung on. */
+interface Folded {
+  /** From the compute's operand to the product. */
+  readonly chain: readonly Reading[];
+  /** The weights of the product that it would go into, and whether nothing else reads them. */
+  readonly own: ReadonlySet<ValueId> | undefined;
+  readonly alone: boolean;
+  /** Undefined where the scale can't go into the product. */
+  readonly made:
+    | undefined
+    | {
+        /** Of the compute, and of what is on the chain. */
+        readonly first: Expr;
+        readonly bodies: readonly Expr[];
+      };
+}
+
+/**
+ * Foldings of one version of a file after the other. What computes the same of the same weights is folded to
+ * the very same bodies.
+ */
+export class FoldMemory {
+  private readonly readings = new Map<ValueId, Reading>();
+
+  constructor(private old?: FoldMemory) {}
+
+  reading(c: Compute, weights: Weights, leafOf: () => Expr): Reading {
+    const before = this.old?.readings.get(c.value);
+    const read = valuesRead(c.body);
+    const same = before?.compute === c && read.every((v, i) => weights.of(v) === before.weights[i]);
+    const reading = same
+      ? before
+      : { compute: c, weights: read.map((v) => weights.of(v)), leaf: leafOf() };
+    this.readings.set(c.value, reading);
+    return reading;
+  }
+
+  close(): void {
+    this.old = undefined;
+  }
+}
+
 /** Whether an expression would be computed at load, if it stood in the compute. */
 export type Prepares = (e: Expr, c: Compute) => boolean;
 
@@ -49,8 +103,9 @@ export function foldAffine(
   keep: ReadonlySet<ValueId>,
   stays: ReadonlySet<NodeId>,
   prepares: Prepares,
+  memory = new FoldMemory(),
 ): Folding {
-  return new Folder(program, weights, keep, stays, prepares).run();
+  return new Folder(program, weights, keep, stays, prepares, memory).run();
 }
 
 class Folder {
@@ -62,6 +117,7 @@ class Folder {
    * nothing else reads. Whatever else stands at the end of a chain, it isn't gone along for each of its links.
    */
   private readonly ofProduct: boolean[] = [];
+  private readonly readings: Reading[] = [];
   private readonly bodies = new Map<number, Expr>();
   private readonly renamed = new Map<ValueId, ValueId>();
   private readonly into = new Map<number, readonly NodeId[]>();
@@ -72,12 +128,14 @@ class Folder {
     private readonly keep: ReadonlySet<ValueId>,
     private readonly stays: ReadonlySet<NodeId>,
     private readonly prepares: Prepares,
+    memory: FoldMemory,
   ) {
     program.computes.forEach((c, i) => {
+      this.readings.push(memory.reading(c, weights, () => this.leafOf(c.body)));
       this.positions.set(c.value, i);
       for (const v of valuesRead(c.body)) this.readers.set(v, (this.readers.get(v) ?? 0) + 1);
     });
-    program.computes.forEach((c, i) => (this.ofProduct[i] = this.comesFromProduct(c)));
+    program.computes.forEach((c, i) => (this.ofProduct[i] = this.comesFromProduct(c, i)));
   }
 
   run(): Folding {
@@ -87,25 +145,24 @@ class Folder {
       const c = computes[i];
       if (!c || c.monoid || c.dtype !== 'f32' || c.region !== undefined || this.bodies.has(i))
         continue;
-      if (!this.ofProduct[i] && !this.weights.touches(c.body)) continue;
-      if (c.origin.some((o) => this.stays.has(o))) continue;
+      const reading = this.readings[i];
+      if (!reading || (!this.ofProduct[i] && !reading.weights.some((w) => w))) continue;
+      if (reading.leaf === c.body || c.origin.some((o) => this.stays.has(o))) continue;
       if (this.weights.leaves(c.body)) continue;
-      const form = this.affine(c.body);
-      if (form.leaf === c.body) continue;
-      if (!this.ofProduct[i] || !this.fold(c, i, form)) this.compact(c, i, form);
+      if (!this.ofProduct[i] || !this.foldOnce(i, reading)) this.compact(i, reading);
     }
     return { bodies: this.bodies, renamed: this.renamed, into: this.into };
   }
 
-  private comesFromProduct(c: Compute): boolean {
+  private comesFromProduct(c: Compute, position: number): boolean {
     if (c.monoid || c.dtype !== 'f32') return false;
-    const leaf = this.leafOf(c.body);
-    if (leaf.op !== 'load') return false;
+    const leaf = this.readings[position]?.leaf;
+    if (leaf?.op !== 'load') return false;
     const at = this.positions.get(leaf.value);
     const p = at === undefined ? undefined : this.program.computes[at];
     if (at === undefined || !p || !this.mayChange(p, at)) return false;
     return p.monoid
-      ? p.monoid.kind === 'sum' && this.weights.touches(p.body)
+      ? p.monoid.kind === 'sum' && this.readings[at]?.weights.some((w) => w) === true
       : this.ofProduct[at] === true;
   }
 
@@ -122,8 +179,64 @@ class Folder {
     return this.leafOf(a ? e.b : e.a);
   }
 
+  private formOf(r: Reading): Affine {
+    return (r.form ??= this.affine(r.compute.body));
+  }
+
   /** Folds the scale into the product that the form's leaf comes from. */
-  private fold(c: Compute, position: number, form: Affine): boolean {
+  private foldOnce(position: number, reading: Reading): boolean {
+    const chain: Reading[] = [];
+    const positions: number[] = [];
+    let { leaf } = reading;
+    for (;;) {
+      if (leaf.op !== 'load') return false;
+      const at = this.positions.get(leaf.value);
+      const r = at === undefined ? undefined : this.readings[at];
+      if (at === undefined || !r || !this.mayChange(r.compute, at)) return false;
+      chain.push(r);
+      positions.push(at);
+      if (r.compute.monoid) break;
+      leaf = r.leaf;
+    }
+    const product = chain[chain.length - 1];
+    if (!product) return false;
+    const before =
+      reading.folded && sameList(reading.folded.chain, chain) ? reading.folded : undefined;
+    const own = before ? before.own : this.ownWeights(product.compute);
+    const alone = own !== undefined && this.readOnce(own);
+    const folded =
+      before?.alone === alone
+        ? before
+        : { chain, own, alone, made: alone ? this.fold(reading, chain) : undefined };
+    reading.folded = folded;
+    if (!folded.made) return false;
+    const { first, bodies } = folded.made;
+    bodies.forEach((body, i) => this.bodies.set(positions[i] ?? 0, body));
+    for (const { compute } of chain) this.renamed.set(compute.value, scaledName(compute.value));
+    this.bodies.set(position, first);
+    this.into.set(position, product.compute.origin);
+    return true;
+  }
+
+  /** The weights of one side of a product, where the other has none. */
+  private ownWeights({ monoid, body }: Compute): ReadonlySet<ValueId> | undefined {
+    if (monoid?.kind !== 'sum' || body.op !== 'binary' || body.fn !== 'mul') return undefined;
+    const [a, b] = [this.weights.leaves(body.a), this.weights.leaves(body.b)];
+    const left = a !== undefined && a.size > 0;
+    const own = left ? a : b;
+    // With weights on both sides it is computed at load as a whole.
+    return !own || own.size === 0 || (left && b !== undefined) ? undefined : own;
+  }
+
+  /** Someone else would read the weights as they were: both would be in memory. */
+  private readOnce(weights: ReadonlySet<ValueId>): boolean {
+    for (const v of weights) if (this.readers.get(v) !== 1) return false;
+    return true;
+  }
+
+  private fold(reading: Reading, chain: readonly Reading[]): Folded['made'] {
+    const c = reading.compute;
+    const form = this.formOf(reading);
     /** The scale in the dims of the compute at hand, and in those of `c`. */
     let scale = form.scale;
     let outerScale = form.scale;
@@ -132,24 +245,20 @@ class Folder {
     let outer: ReadonlyMap<string, IndexExpr> = new Map(
       c.dims.map((d) => [d.name, I.loopVar(d.name, d.extent)]),
     );
-    const between: { readonly position: number; readonly compute: Compute }[] = [];
-    for (;;) {
-      if (leaf.op !== 'load') return false;
-      const at = this.positions.get(leaf.value);
-      const p = at === undefined ? undefined : this.program.computes[at];
-      if (at === undefined || !p || !this.mayChange(p, at)) return false;
+    for (const r of chain) {
+      const p = r.compute;
+      if (leaf.op !== 'load') return undefined;
       const inner = placesIn(leaf, p);
-      if (!inner) return false;
+      if (!inner) return undefined;
       scale &&= moved(scale, inner);
-      if (scale && !onlyDims(scale, p)) return false;
+      if (scale && !onlyDims(scale, p)) return undefined;
       const index = leaf.index;
       const here = outer;
       outer = new Map(
         p.dims.map((d, k) => [d.name, rewriteIndex(index[k] ?? I.num(0), here)] as const),
       );
-      between.push({ position: at, compute: p });
       if (p.monoid) break;
-      const own = this.affine(p.body);
+      const own = this.formOf(r);
       if (own.shift) {
         const b = times(moved(own.shift, outer), outerScale);
         shift = shift ? binary('add', b, shift) : b;
@@ -160,21 +269,18 @@ class Folder {
       }
       leaf = own.leaf;
     }
-    const target = between[between.length - 1];
-    if (!scale || !this.hasLeaves(scale)) return false;
-    const folded = target && this.withFactor(target.compute, scale);
-    if (!target || !folded) return false;
-    this.bodies.set(target.position, folded);
-    for (const { compute } of between) this.renamed.set(compute.value, `${compute.value}~scaled`);
+    const target = chain[chain.length - 1];
+    if (!target || !scale || !this.hasLeaves(scale)) return undefined;
+    const product = this.withFactor(target.compute, scale);
+    if (!product) return undefined;
+    const scaled = new Set(chain.map((r) => r.compute.value));
     // What was between hands its operand on.
-    between.slice(0, -1).forEach(({ position: at, compute }) => {
-      const { leaf: source } = this.affine(compute.body);
-      this.bodies.set(at, this.renamedLoads(source));
-    });
-    const first = this.renamedLoads(form.leaf);
-    this.bodies.set(position, shift ? binary('add', first, shift) : first);
-    this.into.set(position, target.compute.origin);
-    return true;
+    const between = chain.slice(0, -1).map((r) => renamedLoads(r.leaf, scaled));
+    const first = renamedLoads(form.leaf, scaled);
+    return {
+      first: shift ? binary('add', first, shift) : first,
+      bodies: [...between, product],
+    };
   }
 
   private mayChange(p: Compute, position: number): boolean {
@@ -190,32 +296,34 @@ class Folder {
     );
   }
 
-  /** The product with its weights multiplied by the factor, where those are nobody else's. */
+  /** The product with its weights multiplied by the factor. */
   private withFactor(c: Compute, factor: Expr): Expr | undefined {
     const { body } = c;
-    if (c.monoid?.kind !== 'sum' || body.op !== 'binary' || body.fn !== 'mul') return undefined;
-    const [a, b] = [this.weights.leaves(body.a), this.weights.leaves(body.b)];
-    const left = a !== undefined && a.size > 0;
-    const own = left ? a : b;
-    // With weights on both sides it is computed at load as a whole.
-    if (!own || own.size === 0 || (left && b !== undefined)) return undefined;
+    if (body.op !== 'binary') return undefined;
+    const leaves = this.weights.leaves(body.a);
+    const left = leaves !== undefined && leaves.size > 0;
     const [data, weight] = left ? [body.b, body.a] : [body.a, body.b];
-    // Someone else would read the weights as they were: both would be in memory.
-    for (const v of own) if (this.readers.get(v) !== 1) return undefined;
     const both = mul(weight, factor);
     if (!this.prepares(both, c)) return undefined;
     return left ? mul(both, data) : mul(data, both);
   }
 
   /** leaf · scale + shift, where that reads fewer weights than what stood there. */
-  private compact(c: Compute, position: number, { leaf, scale, shift }: Affine): void {
+  private compact(position: number, reading: Reading): void {
+    reading.compacted ??= this.compacted(reading) ?? null;
+    if (reading.compacted) this.bodies.set(position, reading.compacted);
+  }
+
+  private compacted(reading: Reading): Expr | undefined {
+    const c = reading.compute;
+    const { leaf, scale, shift } = this.formOf(reading);
     const inLeaf = this.weightLoads(leaf);
     const before = new Set([...this.weightLoads(c.body)].filter((l) => !inLeaf.has(l)));
     const parts = [scale, shift].filter((e) => e !== undefined && this.hasLeaves(e));
-    if (before.size <= parts.length) return;
-    if (parts.some((e) => e && e.op !== 'load' && !this.prepares(e, c))) return;
+    if (before.size <= parts.length) return undefined;
+    if (parts.some((e) => e && e.op !== 'load' && !this.prepares(e, c))) return undefined;
     const scaled = scale ? mul(leaf, scale) : leaf;
-    this.bodies.set(position, shift ? binary('add', scaled, shift) : scaled);
+    return shift ? binary('add', scaled, shift) : scaled;
   }
 
   private weightLoads(e: Expr): Set<string> {
@@ -228,17 +336,6 @@ class Folder {
 
   private hasLeaves(e: Expr): boolean {
     return (this.weights.leaves(e)?.size ?? 0) > 0;
-  }
-
-  private renamedLoads(e: Expr): Expr {
-    return rewriteExpr(
-      e,
-      () => undefined,
-      (l) => {
-        const value = this.renamed.get(l.value);
-        return value === undefined ? undefined : { ...l, value };
-      },
-    );
   }
 
   private affine(e: Expr): Affine {
@@ -290,6 +387,23 @@ class Folder {
     const leaves = this.weights.leaves(e);
     return leaves !== undefined && (leaves.size > 0 || e.op === 'const');
   }
+}
+
+/** What a value is called in the run that has a factor in it there. */
+function scaledName(v: ValueId): ValueId {
+  return `${v}~scaled`;
+}
+
+function renamedLoads(e: Expr, scaled: ReadonlySet<ValueId>): Expr {
+  return rewriteExpr(
+    e,
+    () => undefined,
+    (l) => (scaled.has(l.value) ? { ...l, value: scaledName(l.value) } : undefined),
+  );
+}
+
+function sameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
 function mul(a: Expr, b: Expr): Expr {

@@ -20,6 +20,7 @@ import {
   type ScheduleResult,
 } from '../schedule/schedule';
 import type { Slice, Slices } from '../schedule/slices';
+import type { FactMemory } from './facts';
 import { Recall } from './memory';
 import { Signatures } from './signature';
 import type { Verdict } from './verdicts';
@@ -44,6 +45,11 @@ export class ScheduleMemo {
   readonly slices = new Map<ValueId, Slice>();
   /** How often a group was scheduled, and how often that was asked for: the search's work. */
   readonly counts = { built: 0, asked: 0 };
+
+  /** Of the structures of finished kernels. */
+  get facts(): FactMemory {
+    return this.recall.facts;
+  }
 
   constructor(
     private readonly program: Program,

@@ -10,7 +10,9 @@
  */
 import { FuseMemory } from '../import/fuse/memory';
 import type { Expr } from '../ir/expr';
+import { ViewMemory } from '../graphViews';
 import { LoweringMemory } from '../ops/lowerMemory';
+import { FactMemory } from './facts';
 import type { Answer, BY_LITERALS } from './memo';
 import type { Loading } from './plans';
 import { PreparedParts } from './prepare';
@@ -23,12 +25,15 @@ export class CompileMemory {
   private texts: ReadonlyMap<string, number> = new Map();
   private answers: ReadonlyMap<string, Known> = new Map();
   private bodies: ReadonlyMap<Expr, PrintedBody> = new Map();
+  private facts = new FactMemory();
   private prepared = new PreparedParts();
   private loading: Loading | undefined;
   private next = 0;
   private lowered: LoweringMemory | undefined;
   /** How a `.fuse` text was read. */
   readonly fuse = new FuseMemory();
+  /** Of nodes and tensors. */
+  readonly views = new ViewMemory();
 
   /** For the lowering of a version: knows what came of the nodes of the one before. */
   lowering(dims: ReadonlyMap<string, number>): LoweringMemory {
@@ -43,11 +48,13 @@ export class CompileMemory {
       this.texts = new Map();
       this.answers = new Map();
       this.bodies = new Map();
+      this.facts = new FactMemory();
       this.prepared = new PreparedParts();
       this.loading = undefined;
       this.next = 0;
     }
     const recall = new Recall(this.texts, this.answers, this.bodies, this.next);
+    recall.facts = new FactMemory(this.facts);
     recall.prepared = new PreparedParts(this.prepared);
     recall.loading = this.loading;
     return recall;
@@ -58,6 +65,8 @@ export class CompileMemory {
     this.texts = recall.texts;
     this.answers = recall.answers;
     this.bodies = recall.bodies;
+    recall.facts.close();
+    this.facts = recall.facts;
     recall.prepared.close();
     this.prepared = recall.prepared;
     this.loading = recall.kept;
@@ -74,6 +83,7 @@ export class Recall {
   readonly answers = new Map<string, Known>();
   /** Signatures by bodies: what an edit left alone is known by its identity, and needn't be printed. */
   readonly bodies = new Map<Expr, PrintedBody>();
+  facts = new FactMemory();
   /** What is computed at load, in the version before and in this one, and the former's plan of that. */
   prepared = new PreparedParts();
   loading: Loading | undefined;

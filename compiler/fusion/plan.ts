@@ -25,6 +25,7 @@ import { transposeWorkgroups } from '../schedule/transpose';
 import { blockThreads } from '../schedule/staging';
 import { streamWorkgroups } from '../schedule/streamLayout';
 import type { KernelTuning, TunedKernel } from '../tuning';
+import type { KernelFacts } from './facts';
 import { fnv, structuralHash } from './hash';
 import { type Group, union } from './grouping';
 import { joinPrices } from './horizontal';
@@ -54,13 +55,6 @@ export interface PlanKernel {
   readonly tuned?: TunedKernel;
 }
 
-export interface KernelFacts {
-  readonly hash: string;
-  /** The hash without schedule parameters, with the sizes that symbolic dims have. */
-  readonly structure: string;
-  readonly pattern: Pattern;
-}
-
 export interface Plan {
   readonly kernels: readonly PlanKernel[];
   /** Whether values lie in others' buffers. */
@@ -82,33 +76,17 @@ export interface Asked {
   readonly tuning: readonly KernelTuning[];
 }
 
-/** Facts by structure and literals. */
-class Facts {
-  private readonly known = new Map<object, Map<string, KernelFacts>>();
-
-  get(structure: object, literals: string): KernelFacts | undefined {
-    return this.known.get(structure)?.get(literals);
-  }
-
-  set(structure: object, literals: string, facts: KernelFacts): void {
-    const same = this.known.get(structure);
-    if (same) same.set(literals, facts);
-    else this.known.set(structure, new Map([[literals, facts]]));
-  }
-}
-
 /** The plan of the search's groups as they are; those of a bundle become one kernel. */
 export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
   const tuning = new Map(asked?.tuning.map((t) => [t.structure, t]));
   const kernels: PlanKernel[] = [];
   const impossible: { members: readonly number[]; verdicts: readonly Verdict[] }[] = [];
   const kernelsOf: PlanKernel[][] = search.program.computes.map(() => []);
-  const known = new Facts();
   for (const groups of search.grouping.orderedBundles(asked?.bundles ?? [])) {
     const parts: PlanKernel[] = [];
     for (const g of groups) {
       const s = search.schedule(g.id);
-      if (s.ok) parts.push(kernelOfGroup(search, g, s.value, known));
+      if (s.ok) parts.push(kernelOfGroup(search, g, s.value));
       else impossible.push({ members: g.members, verdicts: s.verdicts });
     }
     const [first] = parts;
@@ -127,29 +105,27 @@ export function snapshot(search: Search, prefix: string, asked?: Asked): Plan {
   return { kernels: done, sliced: last.size > 0, kernelsOf, impossible };
 }
 
-function kernelOfGroup(search: Search, g: Group, scheduled: Scheduled, known: Facts): PlanKernel {
+function kernelOfGroup(search: Search, g: Group, scheduled: Scheduled): PlanKernel {
   const stored = search.grouping.stored(g.members);
-  const { signatures, slices } = search.memo;
+  const { signatures, slices, facts: known } = search.memo;
   const spec = specOf(search.program, g.members, stored, slices);
-  const structure = search.structure(g.id);
-  const literals = signatures.literalsOf(g.members);
-  let facts = known.get(structure, literals);
-  if (!facts) {
-    const params = JSON.stringify(paramsOf(scheduled.schedule));
-    const hash = structuralHash(signatures, g.members, stored, params, slices);
-    const joins = search.grouping.joins(g.members);
-    facts = {
-      hash,
-      structure: structureOf(search, g.members, stored, spec),
-      pattern: patternOf(search.program, g.members, spec, joins),
-    };
-    known.set(structure, literals, facts);
-  }
+  const joins = search.grouping.joins(g.members);
+  const facts = known.of(search.structure(g.id), signatures.literalsOf(g.members), () => ({
+    hash: structuralHash(
+      signatures,
+      g.members,
+      stored,
+      JSON.stringify(paramsOf(scheduled.schedule)),
+      slices,
+    ),
+    structure: structureOf(search, g.members, stored, spec),
+    pattern: patternOf(search.program, g.members, spec, joins),
+  }));
   return {
     id: '',
     parts: [g],
     members: g.members,
-    joins: search.grouping.joins(g.members),
+    joins,
     completes: [],
     spec,
     scheduled,

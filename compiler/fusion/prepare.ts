@@ -22,8 +22,8 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import { valuesRead } from '../ir/reads';
 import { visitLoads } from '../schedule/group';
-import { foldAffine } from './affine';
-import { dimsUsed, Weights } from './weights';
+import { foldAffine, FoldMemory } from './affine';
+import { dimsUsed, type Weight, WeightMemory, Weights } from './weights';
 
 export interface Prepared {
   readonly run: Program;
@@ -58,12 +58,40 @@ export function prepareWeights(
   return new Preparing(program, stays, keep, f16, past).run();
 }
 
+/** A part of a body that is computed at load. */
+interface Part {
+  readonly text: string;
+  readonly dims: Compute['dims'];
+  readonly body: Expr;
+}
+
+/** The same with the value that stands in its place. */
+interface PartUse extends Part {
+  readonly value: ValueId;
+}
+
+/** A body of a compute without its prepared parts. */
+interface Without {
+  readonly of: Compute;
+  readonly body: Expr;
+  /** By value that the body reads. */
+  readonly weights: readonly (Weight | undefined)[];
+  readonly parts: readonly PartUse[];
+  readonly rest: Expr;
+}
+
 /** The computes that were made for load time, and in the place of others for the run. */
 export class PreparedParts {
   private readonly parts = new Map<ValueId, { text: string; value: Value; compute: Compute }>();
   private readonly inRun = new Map<ValueId, { of: Compute; compute: Compute }>();
+  private readonly rest = new Map<ValueId, Without>();
+  readonly weights: WeightMemory;
+  readonly folds: FoldMemory;
 
-  constructor(private old?: PreparedParts) {}
+  constructor(private old?: PreparedParts) {
+    this.weights = new WeightMemory(old?.weights);
+    this.folds = new FoldMemory(old?.folds);
+  }
 
   made(text: string, value: Value, compute: Compute): { value: Value; compute: Compute } {
     const before = this.old?.parts.get(value.id);
@@ -74,6 +102,28 @@ export class PreparedParts {
     const part = same ? before : { text, value, compute };
     this.parts.set(value.id, part);
     return part;
+  }
+
+  /**
+   * What a body was without its prepared parts. `made` is to make the parts again: it says whether they are
+   * called what they were called.
+   */
+  without(
+    of: Compute,
+    body: Expr,
+    weights: readonly (Weight | undefined)[],
+    made: (parts: readonly PartUse[]) => boolean,
+  ): Expr | undefined {
+    const before = this.rest.get(of.value) ?? this.old?.rest.get(of.value);
+    if (before?.of !== of || before.body !== body || !sameList(before.weights, weights))
+      return undefined;
+    if (!made(before.parts)) return undefined;
+    this.rest.set(of.value, before);
+    return before.rest;
+  }
+
+  keepWithout(w: Without): void {
+    this.rest.set(w.of.value, w);
   }
 
   changed(of: Compute, value: ValueId, body: Expr): Compute {
@@ -89,6 +139,8 @@ export class PreparedParts {
   /** All is prepared: the version before is of no more use. */
   close(): void {
     this.old = undefined;
+    this.weights.close();
+    this.folds.close();
   }
 }
 
@@ -110,6 +162,8 @@ class Preparing {
   private readonly byText = new Map<string, Value>();
   /** By value: how many parts were made of its compute. */
   private readonly parts = new Map<ValueId, number>();
+  /** Parts of the body at hand. */
+  private used: PartUse[] = [];
 
   constructor(
     private readonly program: Program,
@@ -118,7 +172,7 @@ class Preparing {
     f16: boolean,
     private readonly past: PreparedParts,
   ) {
-    this.weights = new Weights(program, stays, keep, f16);
+    this.weights = new Weights(program, stays, keep, f16, past.weights);
   }
 
   run(): Prepared | undefined {
@@ -130,6 +184,7 @@ class Preparing {
       this.keep,
       this.stays,
       (e, c) => this.space(e, c) !== undefined,
+      this.past.folds,
     );
     const bodies = computes.map((c, i) => {
       const body = folding.bodies.get(i) ?? c.body;
@@ -137,7 +192,7 @@ class Preparing {
       // What is to be in memory in each run, or stays by a person's word, is computed there.
       const asItIs =
         weights.leaves(c.body) !== undefined || c.origin.some((o) => this.stays.has(o));
-      return asItIs ? body : this.without(body, c);
+      return asItIs ? body : this.withoutParts(body, c);
     });
     const position = new Map(computes.map((c, i) => [c.value, i]));
     // What a run computes of weights after all, since it would be larger than they are.
@@ -154,7 +209,7 @@ class Preparing {
         else if (!inRun.has(p)) {
           inRun.add(p);
           const c = computes[p];
-          if (c) bodies[p] = this.without(c.body, c);
+          if (c) bodies[p] = this.withoutParts(c.body, c);
           open.push(p);
         }
       }
@@ -174,7 +229,19 @@ class Preparing {
     };
   }
 
-  /** The body with parts that are worth it replaced by prepared values. */
+  /** The body with parts that are worth it replaced by prepared values; as before, where nothing has changed. */
+  private withoutParts(body: Expr, c: Compute): Expr {
+    const weights = valuesRead(body).map((v) => this.weights.of(v));
+    const before = this.past.without(c, body, weights, (parts) =>
+      parts.every((p) => this.valueFor(p, c).id === p.value),
+    );
+    if (before) return before;
+    this.used = [];
+    const rest = this.without(body, c);
+    this.past.keepWithout({ of: c, body, weights, parts: this.used, rest });
+    return rest;
+  }
+
   private without(e: Expr, c: Compute): Expr {
     if (this.isWorthIt(e)) {
       const prepared = this.prepare(e, c);
@@ -238,24 +305,35 @@ class Preparing {
     const body = rewriteExpr(e, (a) => (a.kind === 'var' ? names.get(a.name) : undefined));
     const shape = dims.map((d) => d.extent);
     const text = `${shape.map((d) => d.key).join()} ${printExpr(body)}`;
-    let value = this.byText.get(text);
-    if (!value) {
-      const nth = this.parts.get(c.value) ?? 0;
-      this.parts.set(c.value, nth + 1);
-      const id = `${c.value}~${nth}`;
-      const whole = this.program.values.get(c.value)?.name ?? c.value;
-      value = { id, name: `${whole} (weights)`, dtype: e.dtype, shape, role: 'computed' };
-      const made = this.past.made(text, value, {
-        ...{ id: `c:${id}`, value: id, dims, reduce: [], body, origin: c.origin },
-        ...{ dtype: e.dtype, accumulator: e.dtype },
-      });
-      value = made.value;
-      this.byText.set(text, value);
-      this.madeValues.push(value);
-      this.made.push(made.compute);
-    }
+    const part: Part = { text, dims, body };
+    const value = this.valueFor(part, c);
+    this.used.push({ ...part, value: value.id });
     const index = used.map((d) => I.loopVar(d.name, d.extent));
     return load(value.id, index, e.dtype);
+  }
+
+  /** The value that is computed at load for the part: one for all that compute the same. */
+  private valueFor({ text, dims, body }: Part, c: Compute): Value {
+    const known = this.byText.get(text);
+    if (known) return known;
+    const nth = this.parts.get(c.value) ?? 0;
+    this.parts.set(c.value, nth + 1);
+    const id = `${c.value}~${nth}`;
+    const whole = this.program.values.get(c.value)?.name ?? c.value;
+    const { dtype } = body;
+    const shape = dims.map((d) => d.extent);
+    const made = this.past.made(
+      text,
+      { id, name: `${whole} (weights)`, dtype, shape, role: 'computed' },
+      {
+        ...{ id: `c:${id}`, value: id, dims, reduce: [], body, origin: c.origin },
+        ...{ dtype, accumulator: dtype },
+      },
+    );
+    this.byText.set(text, made.value);
+    this.madeValues.push(made.value);
+    this.made.push(made.compute);
+    return made.value;
   }
 
   private runOf(

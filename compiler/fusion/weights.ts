@@ -8,7 +8,7 @@
  */
 import { storageBytes, storageOf } from '../graph/dtype';
 import type { NodeId } from '../graph/graph';
-import type { Compute, LoopDim, Program } from '../ir/compute';
+import type { Compute, LoopDim, Program, Value } from '../ir/compute';
 import type { Expr, ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
@@ -17,12 +17,55 @@ import { visitLoads } from '../schedule/group';
 
 const NONE: ReadonlySet<ValueId> = new Set();
 
+/** What is known of a value that is a weight, or computed of weights alone. */
+export interface Weight {
+  readonly leaves: ReadonlySet<ValueId>;
+  /** What reading all of it moves: itself, or what it is computed from, where that is less. */
+  readonly bytes: number;
+  /** Whether it has no more bytes than what it is computed from. */
+  readonly lean: boolean;
+}
+
+/**
+ * Weights of one version of a file after the other: what is one for the same reasons as before is the very
+ * same object.
+ */
+export class WeightMemory {
+  private readonly params = new Map<ValueId, { of: Value; weight: Weight | undefined }>();
+  private readonly computed = new Map<
+    ValueId,
+    { of: Compute; from: readonly Weight[]; weight: Weight | undefined }
+  >();
+
+  constructor(private old?: WeightMemory) {}
+
+  ofParam(of: Value, make: () => Weight | undefined): Weight | undefined {
+    const before = this.old?.params.get(of.id);
+    const record = before?.of === of ? before : { of, weight: make() };
+    this.params.set(of.id, record);
+    return record.weight;
+  }
+
+  ofCompute(
+    of: Compute,
+    from: readonly Weight[],
+    make: () => Weight | undefined,
+  ): Weight | undefined {
+    const before = this.old?.computed.get(of.value);
+    const same = before?.of === of && before.from.every((w, i) => w === from[i]);
+    const record = same ? before : { of, from, weight: make() };
+    this.computed.set(of.value, record);
+    return record.weight;
+  }
+
+  close(): void {
+    this.old = undefined;
+  }
+}
+
 export class Weights {
-  private readonly ofValue = new Map<ValueId, ReadonlySet<ValueId>>();
-  private readonly lean = new Set<ValueId>();
+  private readonly known = new Map<ValueId, Weight>();
   private readonly ofExpr = new Map<Expr, ReadonlySet<ValueId> | undefined>();
-  /** What reading all of a value moves: itself, or what it is computed from, where that is less. */
-  private readonly bytes = new Map<ValueId, number>();
 
   /**
    * @param stays nodes whose computes are left in the run
@@ -33,30 +76,51 @@ export class Weights {
     stays: ReadonlySet<NodeId>,
     keep: ReadonlySet<ValueId>,
     readonly f16: boolean,
+    memory = new WeightMemory(),
   ) {
     for (const v of program.values.values()) {
       if (v.role !== 'param' && v.role !== 'const') continue;
-      const bytes = this.bytesOf(v.shape, v.dtype);
-      if (bytes === undefined) continue;
-      this.ofValue.set(v.id, new Set([v.id]));
-      this.bytes.set(v.id, bytes);
+      const weight = memory.ofParam(v, () => {
+        const bytes = this.bytesOf(v.shape, v.dtype);
+        return bytes === undefined ? undefined : { leaves: new Set([v.id]), bytes, lean: false };
+      });
+      if (weight) this.known.set(v.id, weight);
     }
     for (const c of program.computes) {
       if (c.region !== undefined || keep.has(c.value)) continue;
-      if (c.origin.some((o) => stays.has(o))) continue;
-      if (valuesRead(c.body).some((v) => !this.ofValue.has(v))) continue;
-      if ([...c.dims, ...c.reduce].some((d) => I.constOf(d.extent) === undefined)) continue;
-      const leaves = this.leaves(c.body);
-      if (!leaves || leaves.size === 0) continue;
-      this.ofValue.set(c.value, leaves);
-      const own = this.bytesOf(
-        c.dims.map((d) => d.extent),
-        c.dtype,
-      );
-      const read = this.readBytes(c.body);
-      if (own !== undefined && own <= read) this.lean.add(c.value);
-      this.bytes.set(c.value, Math.min(own ?? read, read));
+      const from = this.among(valuesRead(c.body));
+      if (!from || c.origin.some((o) => stays.has(o))) continue;
+      const weight = memory.ofCompute(c, from, () => this.ofCompute(c));
+      if (weight) this.known.set(c.value, weight);
     }
+  }
+
+  /** The weights that the values are; undefined where one of them is none. */
+  private among(values: readonly ValueId[]): Weight[] | undefined {
+    const out: Weight[] = [];
+    for (const v of values) {
+      const w = this.known.get(v);
+      if (!w) return undefined;
+      out.push(w);
+    }
+    return out;
+  }
+
+  private ofCompute(c: Compute): Weight | undefined {
+    if ([...c.dims, ...c.reduce].some((d) => I.constOf(d.extent) === undefined)) return undefined;
+    const leaves = this.leaves(c.body);
+    if (!leaves || leaves.size === 0) return undefined;
+    const own = this.bytesOf(
+      c.dims.map((d) => d.extent),
+      c.dtype,
+    );
+    const read = this.readBytes(c.body);
+    const lean = own !== undefined && own <= read;
+    return { leaves, lean, bytes: Math.min(own ?? read, read) };
+  }
+
+  of(value: ValueId): Weight | undefined {
+    return this.known.get(value);
   }
 
   /** Undefined where something else goes in, or a size that isn't known; empty for plain numbers. */
@@ -71,12 +135,12 @@ export class Weights {
 
   /** Whether weights, or what is computed of them, are among what an expression reads. */
   touches(e: Expr): boolean {
-    return valuesRead(e).some((v) => this.ofValue.has(v));
+    return valuesRead(e).some((v) => this.known.has(v));
   }
 
   /** Whether the value is computed, from weights alone. */
   made(value: ValueId): boolean {
-    return this.ofValue.has(value) && this.program.values.get(value)?.role === 'computed';
+    return this.known.has(value) && this.program.values.get(value)?.role === 'computed';
   }
 
   /** Bytes of what a value, or an expression at some loop dims, would be in memory. */
@@ -96,7 +160,7 @@ export class Weights {
           if (a.kind === 'var') reach.set(a.name, a.extent);
           else if (a.kind === 'dyn') dynamic = true;
         });
-      const whole = this.bytes.get(l.value) ?? 0;
+      const whole = this.known.get(l.value)?.bytes ?? 0;
       const part = dynamic ? whole : (this.bytesOf([...reach.values()], l.dtype) ?? whole);
       touched.set(l.value, Math.min(whole, (touched.get(l.value) ?? 0) + part));
     });
@@ -105,7 +169,7 @@ export class Weights {
 
   /** A value that is read in place of its weights mustn't have more bytes than they have. */
   wanted(value: ValueId): boolean {
-    return this.lean.has(value);
+    return this.known.get(value)?.lean === true;
   }
 
   private find(e: Expr): ReadonlySet<ValueId> | undefined {
@@ -115,7 +179,7 @@ export class Weights {
       case 'index':
         return this.ofIndices([e.index]);
       case 'load': {
-        const own = this.ofValue.get(e.value);
+        const own = this.known.get(e.value)?.leaves;
         return own && join(own, this.ofIndices(e.index));
       }
       case 'unary':

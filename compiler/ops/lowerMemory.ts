@@ -106,7 +106,8 @@ export class LoweringMemory {
   }
 }
 
-function sameSizes(a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>): boolean {
+/** Whether the symbolic sizes stand for the same numbers. */
+export function sameSizes(a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>): boolean {
   if (a.size !== b.size) return false;
   for (const [name, n] of a) if (b.get(name) !== n) return false;
   return true;
