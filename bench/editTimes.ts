@@ -7,7 +7,8 @@
  */
 import { compile } from '../compiler';
 import { table } from '../cli/format/table';
-import type { WorkerMessage } from '../extension/contracts/compiler';
+import type { ResultMessage, WorkerMessage } from '../extension/contracts/compiler';
+import { ResultReceiver } from '../extension/worker/resultChange';
 import { CompilerService } from '../extension/worker/service';
 import { generate, GRAPH_KINDS, type GraphKind } from './graphs';
 
@@ -68,6 +69,7 @@ class Asked {
   private version = 0;
   private answer: WorkerMessage | undefined;
   private readonly turns: (() => void)[] = [];
+  private readonly receiver = new ResultReceiver();
   private readonly service = new CompilerService(
     compile,
     // What crosses to another thread is copied.
@@ -88,12 +90,12 @@ class Asked {
       argument: { uri: 'file:///bench.fuse', version, bytes },
     });
     for (let turn = this.turns.shift(); turn; turn = this.turns.shift()) turn();
-    const ms = performance.now() - start;
     // The service has posted meanwhile, which the type checker can't know.
     const answer = this.answer as WorkerMessage | undefined;
     if (!answer || !('reply' in answer) || !answer.reply.ok) throw new Error('no answer');
-    const result = answer.reply.value as ReturnType<typeof compile>['result'];
-    this.ops = result.graph.nodes.length;
+    const result = this.receiver.receive(answer.reply.value as ResultMessage);
+    const ms = performance.now() - start;
+    this.ops = result?.graph.nodes.length ?? NaN;
     return ms;
   }
 }

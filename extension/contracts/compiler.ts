@@ -10,7 +10,9 @@ import type {
   DeviceProfile,
   ExecPlan,
   FusionStep,
+  KernelView,
   PlanAtStep,
+  PlanView,
 } from '../../compiler/result';
 import type { Tuning } from '../../compiler/tuning';
 import type { LabAsk } from '../../tuner/types';
@@ -46,6 +48,7 @@ export interface KernelCode {
 }
 
 export interface CompilerApi {
+  /** The answer crosses as a {@link ResultMessage}. */
   compile(request: CompileRequest): CompileResult;
   /** The code of one kernel of the last result (`k…` fused, `b…` one by one); one entry per dispatch. */
   code(request: { uri: string; version: number; kernel: string }): readonly KernelCode[];
@@ -76,6 +79,50 @@ export type WorkerError =
   | { readonly kind: 'bug'; readonly message: string };
 export type WorkerReply<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: WorkerError };
+
+/** How the answer of `compile` crosses: whole, or by what it has in common with the version sent before. */
+export type ResultMessage =
+  | { readonly kind: 'whole'; readonly result: CompileResult }
+  | {
+      readonly kind: 'change';
+      /** The version that was sent before. */
+      readonly base: number;
+      readonly rest: ResultRest;
+      readonly lists: ChangedLists;
+    };
+
+/** A result without its long lists. */
+export interface ResultRest extends Omit<
+  CompileResult,
+  'graph' | 'before' | 'after' | 'decisions'
+> {
+  readonly graph: Omit<CompileResult['graph'], 'nodes' | 'tensors' | 'inputs' | 'outputs'>;
+  readonly before: Omit<PlanView, 'kernels' | 'prepared'>;
+  readonly after: Omit<PlanView, 'kernels' | 'prepared'>;
+}
+
+export interface ChangedLists {
+  readonly nodes: ListChange<CompileResult['graph']['nodes'][number]>;
+  readonly tensors: ListChange<CompileResult['graph']['tensors'][number]>;
+  readonly inputs: ListChange<CompileResult['graph']['inputs'][number]>;
+  readonly outputs: ListChange<CompileResult['graph']['outputs'][number]>;
+  readonly before: ListChange<KernelView>;
+  readonly after: ListChange<KernelView>;
+  readonly prepared?: ListChange<KernelView>;
+  readonly decisions: ListChange<CompileResult['decisions'][number]>;
+}
+
+/** The parts that a list is made of, in its order. */
+export type ListChange<T> = readonly ListPart<T>[];
+
+export type ListPart<T> =
+  /** So many items of the version before, but for these fields: by name, their values in order. */
+  | {
+      readonly from: number;
+      readonly count: number;
+      readonly fields?: Readonly<Record<string, readonly unknown[]>>;
+    }
+  | { readonly items: readonly T[] };
 
 export interface WorkerCall<K extends keyof CompilerApi = keyof CompilerApi> {
   readonly id: number;

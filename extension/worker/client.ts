@@ -6,9 +6,16 @@
  * the compiler costs one answer, never the editor.
  */
 import type { CancelSignal, Progress } from '../../runner/core/types';
-import type { CompilerApi, WorkerCall, WorkerError, WorkerMessage } from '../contracts/compiler';
+import type {
+  CompilerApi,
+  ResultMessage,
+  WorkerCall,
+  WorkerError,
+  WorkerMessage,
+} from '../contracts/compiler';
 import { Emitter, Owner } from '../common/lifecycle';
 import type { StartWorker, WorkerPort } from './port';
+import { ResultReceiver } from './resultChange';
 
 export type CallError = WorkerError | { readonly kind: 'crashed'; readonly message: string };
 export type CallReply<T> =
@@ -29,6 +36,7 @@ export type CallCompiler = <K extends keyof CompilerApi>(
 const SHUT_DOWN = 'It was shut down.';
 
 interface Pending {
+  readonly call: WorkerCall;
   readonly settle: (reply: CallReply<unknown>) => void;
   readonly onProgress: ((progress: Progress) => void) | undefined;
   timer: ReturnType<typeof setTimeout>;
@@ -38,6 +46,8 @@ export class CompilerClient extends Owner {
   private port: WorkerPort | undefined;
   private readonly pending = new Map<number, Pending>();
   private lastId = 0;
+  /** By URI: the results that the worker has sent, by which it tells the next ones. */
+  private readonly received = new Map<string, ResultReceiver>();
 
   private readonly crashes = this.register(new Emitter<string>());
   /** The worker ended without being asked to. */
@@ -62,8 +72,8 @@ export class CompilerClient extends Owner {
         // The worker answers a call of `method` with its result type: see service.ts.
         (resolve as (reply: CallReply<unknown>) => void)(reply);
       };
-      this.pending.set(id, { settle, onProgress, timer: this.limit() });
       const call: WorkerCall = { id, method, argument };
+      this.pending.set(id, { call, settle, onProgress, timer: this.limit() });
       try {
         this.worker().post(call, transferable(argument));
       } catch (error) {
@@ -79,6 +89,7 @@ export class CompilerClient extends Owner {
     super.dispose();
     this.port?.terminate();
     this.port = undefined;
+    this.received.clear();
     this.failAll(SHUT_DOWN);
   }
 
@@ -106,7 +117,26 @@ export class CompilerClient extends Owner {
       return;
     }
     this.pending.delete(message.id);
-    pending.settle(message.reply);
+    const { reply } = message;
+    if (pending.call.method === 'forget') this.received.delete(uriOf(pending.call));
+    if (pending.call.method !== 'compile' || !reply.ok) {
+      pending.settle(reply);
+      return;
+    }
+    const value = this.receiver(uriOf(pending.call)).receive(reply.value as ResultMessage);
+    if (value) {
+      pending.settle({ ok: true, value });
+      return;
+    }
+    const reason = 'It told a change of a result that was never received.';
+    pending.settle({ ok: false, error: { kind: 'crashed', message: reason } });
+    this.end(reason);
+  }
+
+  private receiver(uri: string): ResultReceiver {
+    let r = this.received.get(uri);
+    if (!r) this.received.set(uri, (r = new ResultReceiver()));
+    return r;
   }
 
   private limit(): ReturnType<typeof setTimeout> {
@@ -117,6 +147,7 @@ export class CompilerClient extends Owner {
   private end(reason: string): void {
     this.port?.terminate();
     this.port = undefined;
+    this.received.clear();
     this.failAll(reason);
     this.crashes.fire(reason);
   }
@@ -129,6 +160,10 @@ export class CompilerClient extends Owner {
       settle({ ok: false, error: { kind: 'crashed', message } });
     }
   }
+}
+
+function uriOf({ argument }: WorkerCall): string {
+  return (argument as { readonly uri: string }).uri;
 }
 
 /** The bytes of a compile request, when they fill their buffer; a view on a shared one is copied. */

@@ -22,27 +22,36 @@ import type {
   CompileRequest,
   CompilerApi,
   KernelCode,
+  ResultMessage,
   VerifyRequest,
   WorkerCall,
   WorkerError,
   WorkerMessage,
   WorkerReply,
 } from '../contracts/compiler';
+import { ResultSender } from './resultChange';
 
 interface Kept {
   readonly version: number;
   readonly compilation: Compilation;
   /** From version to version: an edit leaves most of a file as it was. */
   readonly memory: CompileMemory;
+  /** What the host has of this file. */
+  readonly sender: ResultSender;
   /** What the tuner asks; made when it does. */
   readonly lab: () => CompilerLab;
 }
+
+/** What crosses as the answer of a method. */
+type Sent<K extends keyof CompilerApi> = K extends 'compile'
+  ? ResultMessage
+  : ReturnType<CompilerApi[K]>;
 
 type Handlers = {
   readonly [K in keyof CompilerApi]: (
     argument: Parameters<CompilerApi[K]>[0],
     call: number,
-  ) => WorkerReply<ReturnType<CompilerApi[K]>> | Promise<WorkerReply<ReturnType<CompilerApi[K]>>>;
+  ) => WorkerReply<Sent<K>> | Promise<WorkerReply<Sent<K>>>;
 };
 
 export class CompilerService {
@@ -144,8 +153,9 @@ export class CompilerService {
     });
     let made: CompilerLab | undefined;
     const lab = (): CompilerLab => (made ??= new CompilerLab(source, untuned));
-    this.kept.set(uri, { version, compilation, memory, lab });
-    return { ok: true, value: compilation.result };
+    const sender = this.kept.get(uri)?.sender ?? new ResultSender();
+    this.kept.set(uri, { version, compilation, memory, sender, lab });
+    return { ok: true, value: sender.send(compilation.result) };
   }
 
   /** It pauses now and then, so that compiles needn't wait for it. */

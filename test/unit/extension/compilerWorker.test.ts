@@ -236,7 +236,8 @@ describe('a worker thread', () => {
       parentPort.on('message', ({ id, argument }) => {
         if (argument.uri === 'exit') process.exit(3);
         if (argument.uri === 'throw') throw new Error('a fault in the thread');
-        parentPort.postMessage({ id, reply: { ok: true, value: argument.bytes?.byteLength } });
+        const value = { kind: 'whole', result: argument.bytes?.byteLength };
+        parentPort.postMessage({ id, reply: { ok: true, value } });
       });`,
     ),
   );
