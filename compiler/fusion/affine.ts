@@ -148,7 +148,7 @@ class Folder {
       const reading = this.readings[i];
       if (!reading || (!this.ofProduct[i] && !reading.weights.some((w) => w))) continue;
       if (reading.leaf === c.body || c.origin.some((o) => this.stays.has(o))) continue;
-      if (this.weights.leaves(c.body)) continue;
+      if (this.weights.ofBody(c)) continue;
       if (!this.ofProduct[i] || !this.foldOnce(i, reading)) this.compact(i, reading);
     }
     return { bodies: this.bodies, renamed: this.renamed, into: this.into };

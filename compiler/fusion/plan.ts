@@ -4,7 +4,7 @@
 import type { Diagnostic } from '../diagnostics';
 import { storageBytes, storageOf } from '../graph/dtype';
 import type { BodyId, Graph, NodeId, TensorId } from '../graph/graph';
-import type { Compute, Program } from '../ir/compute';
+import type { Compute, Program, Value } from '../ir/compute';
 import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import { overlap } from '../ir/windows';
@@ -303,7 +303,7 @@ export function nodesOf(program: Program, members: readonly number[]): NodeId[] 
 
 /** The L0 nodes of a kernel: what it computes, and what it stores slices of the results of. */
 export function kernelNodes(program: Program, k: PlanKernel): NodeId[] {
-  return nodesOf(program, [...k.members, ...k.joins]);
+  return nodesOf(program, k.joins.length === 0 ? k.members : [...k.members, ...k.joins]);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -738,12 +738,8 @@ function intermediates(
 /** Greatest sum of live intermediates and outputs, with each freed after its last reader; inputs and parameters stay. */
 function peakBytes(ctx: ViewContext, plan: Plan): number {
   const { program } = ctx;
-  const bytes = (v: ValueId): number => {
-    const value = program.values.get(v);
-    return value
-      ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16))
-      : 0;
-  };
+  const bytes = (value: Value | undefined): number =>
+    value ? boundElements(program, value.shape) * storageBytes(storageOf(value.dtype, ctx.f16)) : 0;
   const root = rootIn(ctx, plan);
   const last = new Map<ValueId, number>();
   plan.kernels.forEach((k, i) => {
@@ -751,24 +747,25 @@ function peakBytes(ctx: ViewContext, plan: Plan): number {
   });
   for (const o of program.outputs) last.set(o.value, plan.kernels.length);
   let live = 0;
-  for (const v of program.values.values()) if (v.role !== 'computed') live += bytes(v.id);
+  for (const v of program.values.values()) if (v.role !== 'computed') live += bytes(v);
   let peak = live;
-  const ends = new Map<number, ValueId[]>();
-  for (const [v, i] of last) {
-    const list = ends.get(i);
-    if (list) list.push(v);
-    else ends.set(i, [v]);
-  }
-  const made = new Set<ValueId>();
+  // Only slices are stored in the buffer of one value by several kernels.
+  const made = plan.sliced ? new Set<ValueId>() : undefined;
   plan.kernels.forEach((k, i) => {
     for (const o of k.spec.outputs) {
       const v = root(o);
-      if (!made.has(v)) live += bytes(v);
-      made.add(v);
+      if (made?.has(v) !== true) live += bytes(program.values.get(v));
+      made?.add(v);
     }
     peak = Math.max(peak, live);
-    for (const v of ends.get(i) ?? [])
-      if (program.values.get(v)?.role === 'computed') live -= bytes(v);
+    for (const read of k.scheduled.features.bytesOf.keys()) {
+      const v = root(read);
+      if (last.get(v) !== i) continue;
+      // It is freed once.
+      last.delete(v);
+      const value = program.values.get(v);
+      if (value?.role === 'computed') live -= bytes(value);
+    }
   });
   return peak;
 }

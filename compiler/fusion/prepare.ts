@@ -93,15 +93,21 @@ export class PreparedParts {
     this.folds = new FoldMemory(old?.folds);
   }
 
-  made(text: string, value: Value, compute: Compute): { value: Value; compute: Compute } {
-    const before = this.old?.parts.get(value.id);
+  /** @param make where it isn't the same as before: of a value of that id and name */
+  made(
+    part: { readonly text: string; readonly id: ValueId; readonly name: string },
+    origin: Compute['origin'],
+    make: () => { value: Value; compute: Compute },
+  ): { value: Value; compute: Compute } {
+    const { text, id, name } = part;
+    const before = this.old?.parts.get(id);
     const same =
       before?.text === text &&
-      before.value.name === value.name &&
-      sameList(before.compute.origin, compute.origin);
-    const part = same ? before : { text, value, compute };
-    this.parts.set(value.id, part);
-    return part;
+      before.value.name === name &&
+      sameList(before.compute.origin, origin);
+    const made = same ? before : { text, ...make() };
+    this.parts.set(id, made);
+    return made;
   }
 
   /**
@@ -190,8 +196,7 @@ class Preparing {
       const body = folding.bodies.get(i) ?? c.body;
       if (!weights.touches(body)) return body;
       // What is to be in memory in each run, or stays by a person's word, is computed there.
-      const asItIs =
-        weights.leaves(c.body) !== undefined || c.origin.some((o) => this.stays.has(o));
+      const asItIs = weights.ofBody(c) !== undefined || c.origin.some((o) => this.stays.has(o));
       return asItIs ? body : this.withoutParts(body, c);
     });
     const position = new Map(computes.map((c, i) => [c.value, i]));
@@ -321,15 +326,15 @@ class Preparing {
     const id = `${c.value}~${nth}`;
     const whole = this.program.values.get(c.value)?.name ?? c.value;
     const { dtype } = body;
-    const shape = dims.map((d) => d.extent);
-    const made = this.past.made(
-      text,
-      { id, name: `${whole} (weights)`, dtype, shape, role: 'computed' },
-      {
-        ...{ id: `c:${id}`, value: id, dims, reduce: [], body, origin: c.origin },
+    const { origin } = c;
+    const name = `${whole} (weights)`;
+    const made = this.past.made({ text, id, name }, origin, () => ({
+      value: { id, name, dtype, shape: dims.map((d) => d.extent), role: 'computed' },
+      compute: {
+        ...{ id: `c:${id}`, value: id, dims, reduce: [], body, origin },
         ...{ dtype, accumulator: dtype },
       },
-    );
+    }));
     this.byText.set(text, made.value);
     this.madeValues.push(made.value);
     this.made.push(made.compute);

@@ -119,6 +119,14 @@ export class Weights {
     return { leaves, lean, bytes: Math.min(own ?? read, read) };
   }
 
+  /** {@link leaves} of a compute's body. */
+  ofBody(c: Compute): ReadonlySet<ValueId> | undefined {
+    const known = this.known.get(c.value);
+    if (known) return known.leaves;
+    // Mostly it reads something that is no weight: that is quickly told.
+    return valuesRead(c.body).every((v) => this.known.has(v)) ? this.leaves(c.body) : undefined;
+  }
+
   of(value: ValueId): Weight | undefined {
     return this.known.get(value);
   }

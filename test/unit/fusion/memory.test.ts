@@ -159,6 +159,22 @@ describe('A memory between compilations', () => {
     assert.equal(wider.filter((c) => before.has(c)).length, 0);
   });
 
+  it('prepares and describes what an edit changes', () => {
+    const memory = new CompileMemory();
+    const text = generate('convnet', 140);
+    const first = compiled(text.split('\n'), memory);
+    const edit = text.replace('relu(batch_norm(c7', 'tanh(batch_norm(c7');
+    const then = compiled(edit.split('\n'), memory);
+    const fresh = <T>(before: readonly T[], now: readonly T[]): number => {
+      const old = new Set(before);
+      return now.filter((x) => !old.has(x)).length;
+    };
+    assert.ok(first.reference.computes.length > first.program.computes.length + 30);
+    assert.ok(fresh(first.reference.computes, then.reference.computes) <= 3);
+    assert.ok(fresh(first.result.graph.nodes, then.result.graph.nodes) <= 4);
+    assert.ok(fresh(first.result.graph.tensors, then.result.graph.tensors) <= 4);
+  });
+
   it('holds what one version asks for, and no more', () => {
     const memory = new CompileMemory();
     const sizes: number[] = [];
