@@ -15,28 +15,27 @@
  */
 import type { Expr } from './expr';
 
-export type Atom =
+export type Atom = (
+  | { readonly kind: 'var'; readonly name: string; readonly extent: IndexExpr }
+  | { readonly kind: 'sym'; readonly name: string }
+  | { readonly kind: 'floordiv' | 'min' | 'max'; readonly a: IndexExpr; readonly b: IndexExpr }
   | {
-      readonly kind: 'var';
-      readonly name: string;
-      readonly extent: IndexExpr;
-      readonly key: string;
-    }
-  | { readonly kind: 'sym'; readonly name: string; readonly key: string }
-  | {
-      readonly kind: 'floordiv' | 'mod';
+      readonly kind: 'mod';
       readonly a: IndexExpr;
       readonly b: IndexExpr;
-      readonly key: string;
-    }
-  | {
-      readonly kind: 'min' | 'max';
-      readonly a: IndexExpr;
-      readonly b: IndexExpr;
-      readonly key: string;
+      /** floor(a / b), kept once it was asked for. */
+      quotient: IndexExpr | undefined;
     }
   /** An integer read at run time, promised to lie in [0, extent). */
-  | { readonly kind: 'dyn'; readonly expr: Expr; readonly extent: IndexExpr; readonly key: string };
+  | { readonly kind: 'dyn'; readonly expr: Expr; readonly extent: IndexExpr }
+) & {
+  readonly key: string;
+  /** Its bounds, whatever the sizes are: asked for again and again, so found once. */
+  readonly low: number;
+  readonly high: number;
+  /** Whether it is made of sizes and numbers alone. */
+  readonly sized: boolean;
+};
 
 export interface Term {
   readonly coef: number;
@@ -70,23 +69,34 @@ export function ix(e: IndexLike): IndexExpr {
   return typeof e === 'number' ? num(e) : e;
 }
 
+function ofSizes(e: IndexExpr): boolean {
+  return e.terms.every((t) => t.factors.every((f) => f.sized));
+}
+
 function fromAtom(atom: Atom): IndexExpr {
   return { c: 0, terms: [{ coef: 1, factors: [atom], key: atom.key }], key: atom.key };
 }
 
 /** A loop variable ranging over [0, extent). Its name is its identity within one compute or kernel. */
 export function loopVar(name: string, extent: IndexLike): IndexExpr {
-  return fromAtom({ kind: 'var', name, extent: ix(extent), key: name });
+  const e = ix(extent);
+  const high = upperBound(e) - 1;
+  return fromAtom({ kind: 'var', name, extent: e, key: name, low: 0, high, sized: false });
 }
 
 /** A symbolic size (at least 1). */
 export function sym(name: string): IndexExpr {
-  return fromAtom({ kind: 'sym', name, key: `$${name}` });
+  return fromAtom({
+    ...{ kind: 'sym', name, key: `$${name}` },
+    ...{ low: 1, high: Infinity, sized: true },
+  });
 }
 
 /** An integer known only at run time, in [0, extent); `key` must identify the expression. */
 export function dyn(expr: Expr, extent: IndexLike, exprKey: string): IndexExpr {
-  return fromAtom({ kind: 'dyn', expr, extent: ix(extent), key: `dyn(${exprKey})` });
+  const e = ix(extent);
+  const [key, high] = [`dyn(${exprKey})`, upperBound(e) - 1];
+  return fromAtom({ kind: 'dyn', expr, extent: e, key, low: 0, high, sized: false });
 }
 
 /** The value when the expression is a constant. */
@@ -151,17 +161,28 @@ function recombine(c: number, terms: readonly Term[]): IndexExpr {
     for (const t of terms) {
       const m = t.factors.find((f) => f.kind === 'mod');
       if (m?.kind !== 'mod') continue;
+      const whole = (m.quotient ??= floorDiv(m.a, m.b));
+      const [w] = whole.terms;
+      // What isn't one term here is none as a product either.
+      if (!w || !isTerm(whole) || !(m.b.terms.length === 0 || isTerm(m.b))) continue;
+      const [b] = m.b.terms;
+      const coef = t.coef * (b ? b.coef : m.b.c) * w.coef;
+      const factors = t.factors.length - 1 + (b ? b.factors.length : 0) + w.factors.length;
+      const like = (u: Term): boolean => u.coef === coef && u.factors.length === factors;
+      if (!terms.some(like)) continue;
       const k = without(t, m);
-      const partner = mul(mul(k, m.b), floorDiv(m.a, m.b));
-      const p = partner.terms[0];
-      if (partner.terms.length !== 1 || partner.c !== 0 || !p) continue;
-      const q = terms.find((u) => u.key === p.key && u.coef === p.coef);
+      const [p] = mul(mul(k, m.b), whole).terms;
+      const q = p && terms.find((u) => like(u) && u.key === p.key);
       if (!q) continue;
       const rest = terms.filter((u) => u !== t && u !== q);
       return add(recombine(c, rest), mul(k, m.a));
     }
   }
   return build(c, terms);
+}
+
+function isTerm(e: IndexExpr): boolean {
+  return e.c === 0 && e.terms.length === 1;
 }
 
 /** The term with one factor taken out. */
@@ -201,7 +222,12 @@ export function neg(a: IndexLike): IndexExpr {
 }
 
 export function sub(a: IndexLike, b: IndexLike): IndexExpr {
-  return add(a, neg(b));
+  const x = ix(a);
+  const y = ix(b);
+  if (y.terms.length === 0) return x.terms.length === 0 ? num(x.c - y.c) : shifted(x, -y.c);
+  const terms = [...x.terms];
+  for (const t of y.terms) terms.push(times(t, -1));
+  return x.terms.length === 0 ? build(x.c - y.c, terms) : sumOf(x.c - y.c, terms);
 }
 
 export function mul(a: IndexLike, b: IndexLike): IndexExpr {
@@ -246,22 +272,41 @@ export function product(dims: readonly IndexLike[]): IndexExpr {
 // Ranges
 
 /** Values for symbolic sizes: bounds are then those of the expression with the sizes bound. */
-export type SizeValues = (name: string) => number | undefined;
+export class SizeValues {
+  /** Sizes come as quotients of quotients (one for each pooling), in every index of a kernel. */
+  private readonly known = new Map<Atom, number>();
 
-function atomLower(a: Atom, sizes?: SizeValues): number {
+  constructor(readonly dims: ReadonlyMap<string, number>) {}
+
+  /** Of an expression without loop variables; NaN where a size has no value. */
+  of(e: IndexExpr): number {
+    return e.terms.length === 0 ? e.c : evaluate(e, () => undefined, this);
+  }
+
+  /** Of an atom that is made of sizes alone. */
+  ofAtom(a: Atom): number {
+    if (a.kind === 'sym') return this.dims.get(a.name) ?? NaN;
+    let v = this.known.get(a);
+    if (v === undefined) {
+      v = evalAtom(a, (name) => this.dims.get(name));
+      this.known.set(a, v);
+    }
+    return v;
+  }
+}
+
+function lower(a: Atom, sizes: SizeValues | undefined): number {
+  if (!sizes) return a.low;
+  const value = a.sized ? sizes.ofAtom(a) : NaN;
+  if (!Number.isNaN(value)) return value;
   switch (a.kind) {
     case 'var':
+    case 'sym':
     case 'dyn':
     case 'mod':
-      return 0;
-    case 'sym':
-      return sizes?.(a.name) ?? 1;
-    case 'floordiv': {
-      const l = lowerBound(a.a, sizes);
-      // A negative number over a larger divisor is closer to zero.
-      const d = l >= 0 ? upperBound(a.b, sizes) : lowerBound(a.b, sizes);
-      return d > 0 ? Math.floor(l / d) : l;
-    }
+      return a.low;
+    case 'floordiv':
+      return quotientLower(a.a, a.b, sizes);
     case 'min':
       return Math.min(lowerBound(a.a, sizes), lowerBound(a.b, sizes));
     case 'max':
@@ -269,27 +314,43 @@ function atomLower(a: Atom, sizes?: SizeValues): number {
   }
 }
 
-function atomUpper(a: Atom, sizes?: SizeValues): number {
+function upper(a: Atom, sizes: SizeValues | undefined): number {
+  if (!sizes) return a.high;
+  const value = a.sized ? sizes.ofAtom(a) : NaN;
+  if (!Number.isNaN(value)) return value;
   switch (a.kind) {
     case 'var':
     case 'dyn':
       return upperBound(a.extent, sizes) - 1;
     case 'sym':
-      return sizes?.(a.name) ?? Infinity;
-    case 'mod': {
-      const u = upperBound(a.b, sizes) - 1;
-      return lowerBound(a.a, sizes) >= 0 ? Math.min(u, upperBound(a.a, sizes)) : u;
-    }
-    case 'floordiv': {
-      const u = upperBound(a.a, sizes);
-      const d = u >= 0 ? lowerBound(a.b, sizes) : upperBound(a.b, sizes);
-      return d > 0 ? (d === Infinity ? -1 : Math.floor(u / d)) : u;
-    }
+      return a.high;
+    case 'mod':
+      return remainderUpper(a.a, a.b, sizes);
+    case 'floordiv':
+      return quotientUpper(a.a, a.b, sizes);
     case 'min':
       return Math.min(upperBound(a.a, sizes), upperBound(a.b, sizes));
     case 'max':
       return Math.max(upperBound(a.a, sizes), upperBound(a.b, sizes));
   }
+}
+
+function quotientLower(a: IndexExpr, b: IndexExpr, sizes?: SizeValues): number {
+  const l = lowerBound(a, sizes);
+  // A negative number over a larger divisor is closer to zero.
+  const d = l >= 0 ? upperBound(b, sizes) : lowerBound(b, sizes);
+  return d > 0 ? Math.floor(l / d) : l;
+}
+
+function quotientUpper(a: IndexExpr, b: IndexExpr, sizes?: SizeValues): number {
+  const u = upperBound(a, sizes);
+  const d = u >= 0 ? lowerBound(b, sizes) : upperBound(b, sizes);
+  return d > 0 ? (d === Infinity ? -1 : Math.floor(u / d)) : u;
+}
+
+function remainderUpper(a: IndexExpr, b: IndexExpr, sizes?: SizeValues): number {
+  const u = upperBound(b, sizes) - 1;
+  return lowerBound(a, sizes) >= 0 ? Math.min(u, upperBound(a, sizes)) : u;
 }
 
 /** A product with 0 * Infinity = 0, which is right for bounds. */
@@ -298,17 +359,17 @@ function bounded(a: number, b: number): number {
 }
 
 /** The least (or greatest) value of a term. */
-function termBound(t: Term, upper: boolean, sizes?: SizeValues): number {
-  const [first] = t.factors;
+function termBound(t: Term, most: boolean, sizes?: SizeValues): number {
+  const first = t.factors[0];
   if (first && t.factors.length === 1) {
-    const up = t.coef >= 0 ? upper : !upper;
-    return bounded(t.coef, up ? atomUpper(first, sizes) : atomLower(first, sizes));
+    const up = t.coef >= 0 ? most : !most;
+    return bounded(t.coef, up ? upper(first, sizes) : lower(first, sizes));
   }
   let lo = 1;
   let hi = 1;
   for (const f of t.factors) {
-    const l = atomLower(f, sizes);
-    const h = atomUpper(f, sizes);
+    const l = lower(f, sizes);
+    const h = upper(f, sizes);
     const a = bounded(lo, l);
     const b = bounded(lo, h);
     const c = bounded(hi, l);
@@ -316,7 +377,7 @@ function termBound(t: Term, upper: boolean, sizes?: SizeValues): number {
     lo = Math.min(a, b, c, d);
     hi = Math.max(a, b, c, d);
   }
-  return bounded(t.coef, t.coef >= 0 === upper ? hi : lo);
+  return bounded(t.coef, t.coef >= 0 === most ? hi : lo);
 }
 
 /** The greatest number known to be at most the expression; -Infinity when none is. */
@@ -340,12 +401,12 @@ function symbolicUpper(e: IndexExpr): IndexExpr | undefined {
     let p: IndexExpr = num(t.coef);
     for (const f of t.factors) {
       if (f.kind === 'sym') p = mul(p, fromAtom(f));
-      else if (atomLower(f) < 0) return undefined;
-      else if (t.coef < 0) p = mul(p, atomLower(f));
+      else if (f.low < 0) return undefined;
+      else if (t.coef < 0) p = mul(p, f.low);
       else if (f.kind === 'var' || f.kind === 'dyn') p = mul(p, sub(f.extent, 1));
       else if (f.kind === 'mod') p = mul(p, sub(f.b, 1));
       else {
-        const u = atomUpper(f);
+        const u = f.high;
         if (!Number.isFinite(u)) {
           // floor(x / b) with x <= q*b - 1 is at most q - 1
           if (f.kind !== 'floordiv') return undefined;
@@ -405,7 +466,9 @@ export function provablyNonNegative(e: IndexExpr): boolean {
 // Division
 
 function divAtom(a: IndexExpr, b: IndexExpr): Atom {
-  return { kind: 'floordiv', a, b, key: `(${a.key} // ${b.key})` };
+  const [low, high] = [quotientLower(a, b), quotientUpper(a, b)];
+  const sized = ofSizes(a) && ofSizes(b);
+  return { kind: 'floordiv', a, b, key: `(${a.key} // ${b.key})`, low, high, sized };
 }
 
 /** `t / b` for a b with terms that is a monomial and divides the term. */
@@ -558,7 +621,9 @@ export function mod(a: IndexLike, b: IndexLike): IndexExpr {
     const granule = commonGranule(rest, yc);
     if (granule) return add(mul(mod(granule.high, yc / granule.g), granule.g), granule.low);
   }
-  return fromAtom({ kind: 'mod', a: rest, b: y, key: `(${rest.key} % ${y.key})` });
+  const [key, high] = [`(${rest.key} % ${y.key})`, remainderUpper(rest, y)];
+  const sized = ofSizes(rest) && ofSizes(y);
+  return fromAtom({ kind: 'mod', a: rest, b: y, quotient: undefined, key, low: 0, high, sized });
 }
 
 /** ceil(a / b), for b > 0. */
@@ -580,7 +645,13 @@ function extremum(kind: 'min' | 'max', a: IndexLike, b: IndexLike): IndexExpr {
   if (provablyLe(x, y)) return kind === 'min' ? x : y;
   if (provablyLe(y, x)) return kind === 'min' ? y : x;
   const [p, q] = x.key < y.key ? [x, y] : [y, x];
-  return fromAtom({ kind, a: p, b: q, key: `${kind}(${p.key}, ${q.key})` });
+  const take = kind === 'min' ? Math.min : Math.max;
+  return fromAtom({
+    ...{ kind, a: p, b: q, key: `${kind}(${p.key}, ${q.key})` },
+    low: take(lowerBound(p), lowerBound(q)),
+    high: take(upperBound(p), upperBound(q)),
+    sized: ofSizes(p) && ofSizes(q),
+  });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -658,18 +729,30 @@ export function symbolsOf(e: IndexExpr): string[] {
   return [...names].sort();
 }
 
-/** The value with every loop variable and size bound; NaN where a name is missing or `dyn` occurs. */
-export function evaluate(e: IndexExpr, bind: (name: string) => number | undefined): number {
+/**
+ * The value with every loop variable and size bound; NaN where a name is missing or `dyn` occurs.
+ * With `sizes`, `bind` is asked for loop variables only. `known` keeps what atoms come to under one
+ * `bind`, for expressions that have them in common.
+ */
+export function evaluate(
+  e: IndexExpr,
+  bind: Bind,
+  sizes?: SizeValues,
+  known?: Map<Atom, number>,
+): number {
   let s = e.c;
   for (const t of e.terms) {
     let p = t.coef;
-    for (const f of t.factors) p *= evalAtom(f, bind);
+    for (const f of t.factors) p *= evalAtom(f, bind, sizes, known);
     s += p;
   }
   return s;
 }
 
-function evalAtom(f: Atom, bind: (name: string) => number | undefined): number {
+type Bind = (name: string) => number | undefined;
+
+function evalAtom(f: Atom, bind: Bind, sizes?: SizeValues, known?: Map<Atom, number>): number {
+  if (sizes && f.sized) return sizes.ofAtom(f);
   switch (f.kind) {
     case 'var':
     case 'sym':
@@ -677,16 +760,31 @@ function evalAtom(f: Atom, bind: (name: string) => number | undefined): number {
     case 'dyn':
       return NaN;
     case 'floordiv':
-      return Math.floor(evaluate(f.a, bind) / evaluate(f.b, bind));
+    case 'mod':
+    case 'min':
+    case 'max': {
+      const before = known?.get(f);
+      if (before !== undefined) return before;
+      const a = evaluate(f.a, bind, sizes, known);
+      const value = combined(f.kind, a, evaluate(f.b, bind, sizes, known));
+      known?.set(f, value);
+      return value;
+    }
+  }
+}
+
+function combined(kind: 'floordiv' | 'mod' | 'min' | 'max', a: number, b: number): number {
+  switch (kind) {
+    case 'floordiv':
+      return Math.floor(a / b);
     case 'mod': {
-      const b = evaluate(f.b, bind);
-      const r = evaluate(f.a, bind) % b;
+      const r = a % b;
       return r < 0 ? r + b : r;
     }
     case 'min':
-      return Math.min(evaluate(f.a, bind), evaluate(f.b, bind));
+      return Math.min(a, b);
     case 'max':
-      return Math.max(evaluate(f.a, bind), evaluate(f.b, bind));
+      return Math.max(a, b);
   }
 }
 

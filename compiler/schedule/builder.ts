@@ -561,10 +561,12 @@ export class Builder extends AccumulatingBuilder {
       const i = this.subst(c.index, env);
       const lo = this.subst(c.lo, env);
       const hi = this.subst(c.hi, env);
+      const next = I.add(i, 1);
       const above = I.provablyLe(lo, i);
-      const below = I.provablyLe(I.add(i, 1), hi);
+      const below = I.provablyLe(next, hi);
       if (above && below) continue;
-      if (I.provablyLe(I.add(i, 1), lo) || I.provablyLe(hi, i))
+      // What is before the end for certain isn't beyond it.
+      if ((!above && I.provablyLe(next, lo)) || (!below && I.provablyLe(hi, i)))
         return { verdict: false, cond: lit(0, 'bool') };
       const a = this.index(i);
       const l = this.index(lo);

@@ -14,6 +14,7 @@ import type { ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Program } from '../ir/compute';
+import { sizesOf } from './group';
 
 /** Elements of four bytes in a sector. */
 const SECTOR = 8;
@@ -44,23 +45,34 @@ export function wasteOf(
   const out = new Map<ValueId, number>();
   const strided = new Map<ValueId, Access[]>();
   const place = { lid: 0, loop: '', step: 0 };
+  const sizes = sizesOf(program);
   const bind = (name: string): number => {
     const lane = lanes.get(name);
     if (lane) return lane(place.lid);
-    return program.dims.get(name) ?? (name === place.loop ? place.step : 0);
+    return name === place.loop ? place.step : 0;
   };
-  const at = (e: IndexExpr, lid: number, loop = '', step = 0): number => {
+  const at = (
+    e: IndexExpr,
+    lid: number,
+    loop = '',
+    step = 0,
+    known?: Map<I.Atom, number>,
+  ): number => {
     place.lid = lid;
     place.loop = loop;
     place.step = step;
-    return I.evaluate(e, bind);
+    return I.evaluate(e, bind, sizes, known);
   };
   const count = Math.min(TOGETHER, invocations);
   if (count < SECTOR) return out;
+  // What accesses have in common: where the first three invocations are.
+  const places = [0, 1, 2].map(() => new Map<I.Atom, number>());
+  const early = (e: IndexExpr, lid: number): number => at(e, lid, '', 0, places[lid]);
   for (const a of accesses) {
-    const first = at(a.linear, 0);
+    const first = early(a.linear, 0);
     // Neighbours side by side, or at one element: the usual case.
-    const near = Math.abs(at(a.linear, 1) - first) <= 1 && Math.abs(at(a.linear, 2) - first) <= 2;
+    const near =
+      Math.abs(early(a.linear, 1) - first) <= 1 && Math.abs(early(a.linear, 2) - first) <= 2;
     if (near || Number.isNaN(first)) continue;
     const list = strided.get(a.value);
     if (list) list.push(a);

@@ -11,7 +11,7 @@ import * as I from '../ir/indexExpr';
 import type { IndexExpr } from '../ir/indexExpr';
 import type { Builder, Point } from './builder';
 import { wasteOf } from './coalescing';
-import { bound, type GroupSpec } from './group';
+import { bound, type GroupSpec, sizesOf } from './group';
 import type { KernelIr, KExpr, Stmt } from './kernelIr';
 import { type Pressure, pressures } from './liveness';
 import { REPEAT_LIMIT } from './screen';
@@ -273,7 +273,8 @@ export function countWork(
   for (const [value, list] of points) {
     const v = program.values.get(value);
     if (!v) continue;
-    const bytes = footprint(program.dims, v.shape, list) * storageBytes(storageOf(v.dtype, f16));
+    const bytes =
+      footprint(sizesOf(program), v.shape, list) * storageBytes(storageOf(v.dtype, f16));
     bytesOf.set(value, bytes);
     if (stored.has(value)) bytesWritten += bytes;
     else bytesRead += bytes;
@@ -333,14 +334,13 @@ function tiled(p: Pressure, tile: ContractionTile | undefined): Pressure {
 
 /** Distinct elements that reads at the points touch, at most: per dim, the spread of the index or what its variables can take. */
 export function footprint(
-  dims: ReadonlyMap<string, number>,
+  sizes: I.SizeValues,
   shape: readonly IndexExpr[],
   points: readonly Point[],
 ): number {
-  const bind = (s: string): number | undefined => dims.get(s);
   let total = 1;
   for (let i = 0; i < shape.length; i++) {
-    const size = I.evaluate(shape[i] ?? I.num(1), bind);
+    const size = sizes.of(shape[i] ?? I.num(1));
     let lo = Infinity;
     let hi = -Infinity;
     let combos = 0;
@@ -350,10 +350,10 @@ export function footprint(
       if (!e || seen.has(e.key)) continue;
       seen.add(e.key);
       const l = I.lowerBound(e);
-      const u = I.upperBound(e, bind);
+      const u = I.upperBound(e, sizes);
       lo = Math.min(lo, l);
       hi = Math.max(hi, u);
-      combos += values(e, bind);
+      combos += values(e, sizes);
     }
     const spread = Number.isFinite(hi - lo) ? hi - lo + 1 : size;
     total *= Math.max(0, Math.min(size, spread, combos));
@@ -362,7 +362,7 @@ export function footprint(
 }
 
 /** How many values an index can take, at most: the product of its variables' extents. */
-function values(e: IndexExpr, bind: (s: string) => number | undefined): number {
+function values(e: IndexExpr, sizes: I.SizeValues): number {
   let n = 1;
   const seen = new Set<string>();
   const visit = (x: IndexExpr): void => {
@@ -370,14 +370,14 @@ function values(e: IndexExpr, bind: (s: string) => number | undefined): number {
       for (const f of t.factors) {
         if (seen.has(f.key)) continue;
         seen.add(f.key);
-        if (f.kind === 'var' || f.kind === 'dyn') n *= Math.max(0, I.evaluate(f.extent, bind));
+        if (f.kind === 'var' || f.kind === 'dyn') n *= Math.max(0, sizes.of(f.extent));
         else if (f.kind === 'mod')
-          n *= Math.max(1, Math.min(I.evaluate(f.b, bind) || Infinity, valuesOf(f.a)));
+          n *= Math.max(1, Math.min(sizes.of(f.b) || Infinity, valuesOf(f.a)));
         else if (f.kind === 'floordiv')
           n *= Math.max(
             1,
             Math.min(
-              Math.ceil(I.upperBound(f.a, bind) / Math.max(1, I.evaluate(f.b, bind))) + 1,
+              Math.ceil(I.upperBound(f.a, sizes) / Math.max(1, sizes.of(f.b))) + 1,
               valuesOf(f.a),
             ),
           );
@@ -388,7 +388,7 @@ function values(e: IndexExpr, bind: (s: string) => number | undefined): number {
       }
     }
   };
-  const valuesOf = (x: IndexExpr): number => values(x, bind);
+  const valuesOf = (x: IndexExpr): number => values(x, sizes);
   visit(e);
   return n;
 }

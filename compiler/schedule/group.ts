@@ -32,7 +32,19 @@ export function boundElements(program: Program, shape: readonly IndexExpr[]): nu
 }
 
 export function bound(program: Program, e: IndexExpr): number {
-  return I.constOf(e) ?? I.evaluate(e, (s) => program.dims.get(s));
+  return e.terms.length === 0 ? e.c : sizesOf(program).of(e);
+}
+
+const sizes = new WeakMap<ReadonlyMap<string, number>, I.SizeValues>();
+
+/** The profiling values of the program's sizes. */
+export function sizesOf({ dims }: Program): I.SizeValues {
+  let known = sizes.get(dims);
+  if (!known) {
+    known = new I.SizeValues(dims);
+    sizes.set(dims, known);
+  }
+  return known;
 }
 
 export function extents(c: Compute): IndexExpr[] {

@@ -246,6 +246,13 @@ describe('Index expressions', () => {
       const le = I.provablyLe(e, f);
       for (const bind of bindings(pick, 12)) {
         const value = I.evaluate(e, (name) => bind.get(name));
+        const sizes = new I.SizeValues(bind);
+        const within = [I.lowerBound(e, sizes), I.upperBound(e, sizes)] as const;
+        assert.ok(within[0] <= value && value <= within[1], `${e.key} with sizes bound`);
+        assert.equal(
+          I.evaluate(e, (name) => bind.get(name), sizes),
+          value,
+        );
         assert.ok(lo <= value && value <= hi, `${e.key} is ${value}, not in ${lo}…${hi}`);
         if (le) assert.ok(value <= I.evaluate(f, (name) => bind.get(name)), `${e.key} <= ${f.key}`);
       }
