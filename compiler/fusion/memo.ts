@@ -61,15 +61,29 @@ export class ScheduleMemo {
 
   /**
    * `stored` tells of each member, by place, whether its value must be stored. A refusal has all its
-   * reasons when the question is `thorough`.
+   * reasons when the question is `thorough`; else what costs as much as the budget or more may be
+   * refused too.
    */
-  ask(members: readonly number[], stored: readonly boolean[], thorough: boolean): Answer {
+  ask(
+    members: readonly number[],
+    stored: readonly boolean[],
+    thorough: boolean,
+    budgetPs = Infinity,
+  ): Answer {
     this.counts.asked++;
     const key = this.signatures.key(members, stored, this.slices);
     const known = this.recall.answer(key);
-    if (known === BY_LITERALS) return this.askWithLiterals(key, members, stored, thorough);
-    if (known && suffices(known, thorough)) return known;
-    const { answer, literals } = this.build(members, stored, thorough);
+    if (known === BY_LITERALS)
+      return this.askWithLiterals(key, members, stored, thorough, budgetPs);
+    if (known && suffices(known, thorough, budgetPs)) return known;
+    const refused = known?.result.ok === false && known.result.leastPs === undefined;
+    const { answer, literals } = this.build(
+      members,
+      stored,
+      thorough && refused,
+      thorough,
+      budgetPs,
+    );
     // Until a number is looked at, all goes alike with any others: all groups of the key come this far.
     if (literals) this.recall.answers.set(key, BY_LITERALS);
     this.recall.answers.set(literals ? this.withLiterals(key, members) : key, answer);
@@ -81,11 +95,12 @@ export class ScheduleMemo {
     members: readonly number[],
     stored: readonly boolean[],
     thorough: boolean,
+    budgetPs: number,
   ): Answer {
     const key = this.withLiterals(structure, members);
     const known = this.recall.answer(key);
-    if (known && known !== BY_LITERALS && suffices(known, thorough)) return known;
-    const { answer } = this.build(members, stored, thorough);
+    if (known && known !== BY_LITERALS && suffices(known, thorough, budgetPs)) return known;
+    const { answer } = this.build(members, stored, false, thorough, budgetPs);
     this.recall.answers.set(key, answer);
     return answer;
   }
@@ -98,12 +113,19 @@ export class ScheduleMemo {
   private build(
     members: readonly number[],
     stored: readonly boolean[],
+    /** Whether all that is asked for is why not. */
+    refused: boolean,
     thorough: boolean,
+    budgetPs: number,
   ): { readonly answer: Answer; readonly literals: boolean } {
     this.counts.built++;
     const spec = specOf(this.program, members, stored, this.slices);
+    // Without reasons first: where none are needed, that is all.
+    const quick = refused
+      ? undefined
+      : scheduleGroup(spec, this.options, true, false, thorough ? Infinity : budgetPs);
     const answer: Answer = {
-      result: scheduleGroup(spec, this.options, !thorough),
+      result: quick && (quick.ok || !thorough) ? quick : scheduleGroup(spec, this.options),
       members: spec.members,
       thorough,
       places: new Map(this.signatures.valuesOf(members).map((v, i) => [v, i])),
@@ -117,7 +139,7 @@ export class ScheduleMemo {
     const { result } = answer;
     if (!result.ok) throw new Error('a kernel that no template can run');
     if (sameList(answer.members, spec.members)) return result.value.schedule;
-    const again = scheduleGroup(spec, this.options);
+    const again = scheduleGroup(spec, this.options, true);
     if (!again.ok) throw new Error('a group of a structure that can be scheduled, and it can not');
     return again.value.schedule;
   }
@@ -157,9 +179,10 @@ export class ScheduleMemo {
   }
 }
 
-/** Whether an answer is all that is asked for: a refusal may lack reasons. */
-function suffices(a: Answer, thorough: boolean): boolean {
-  return a.result.ok || a.thorough || !thorough;
+/** Whether an answer is all that is asked for: a refusal may lack reasons, or be one for its price alone. */
+function suffices({ result, thorough }: Answer, wanted: boolean, budgetPs: number): boolean {
+  if (result.ok || thorough) return true;
+  return !wanted && (result.leastPs === undefined || budgetPs <= result.leastPs);
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[]): boolean {

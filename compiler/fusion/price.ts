@@ -15,23 +15,7 @@ export interface Priced {
   readonly counts: KernelCounts;
 }
 
-const NO_BYTES: ReadonlyMap<string, number> = new Map();
-
 export function priceUs(k: Priced, device: DeviceProfile): number {
-  const { us } = kernelTimeUs(
-    {
-      ...k.counts,
-      flops: k.flops,
-      bytesRead: k.bytesRead,
-      bytesWritten: k.bytesWritten,
-      bytesOf: NO_BYTES,
-      buffers: 0,
-      sharedBytes: 0,
-      registers: 0,
-      size: 0,
-      repeated: [],
-    },
-    device,
-  );
-  return us;
+  const { bytesRead, bytesWritten } = k;
+  return kernelTimeUs({ ...k.counts, bytesRead, bytesWritten }, device).us;
 }

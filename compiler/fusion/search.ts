@@ -350,9 +350,8 @@ export class Search {
       if (may && !may(from, to)) continue;
       const merged = this.possible(from, to);
       if (!merged) continue;
-      const apart = this.apartPs(from, to);
-      if (this.splitsAnew(merged.answer.result, [from, to], apart)) continue;
-      const gain = apart - merged.ps;
+      if (this.splitsAnew(merged.answer.result, [from, to], merged.apartPs)) continue;
+      const gain = merged.apartPs - merged.ps;
       if (kind === 'sibling' && gain < this.leastSiblingGain(from, to)) continue;
       if (gain > 0 && !this.grouping.cyclic(from, to))
         heap.push({ kind, a: from, b: to, gain, order: this.tick++, merged: merged.answer });
@@ -423,10 +422,13 @@ export class Search {
   }
 
   /**
-   * The merge of two groups and its price, if it is possible. Cycles come and go as groups merge: they
-   * are not looked for here.
+   * The merge of two groups, its price and theirs, if it is possible and (where that is easily told)
+   * takes less time than they do apart. Cycles come and go as groups merge: they are not looked for here.
    */
-  private possible(a: number, b: number): { ps: number; answer: Answer } | undefined {
+  private possible(
+    a: number,
+    b: number,
+  ): { ps: number; apartPs: number; answer: Answer } | undefined {
     this.judged++;
     const { grouping } = this;
     const x = grouping.group(a).members;
@@ -434,8 +436,9 @@ export class Search {
     if (x.length + y.length > MEMBER_LIMIT || !this.policy.allows(x, y)) return undefined;
     const members = union(x, y);
     if (grouping.torn(members) !== undefined) return undefined;
-    const answer = this.memo.ask(members, grouping.stored(members), false);
-    return answer.result.ok ? { ps: answer.result.value.cost, answer } : undefined;
+    const apartPs = this.apartPs(a, b);
+    const answer = this.memo.ask(members, grouping.stored(members), false, apartPs);
+    return answer.result.ok ? { ps: answer.result.value.cost, apartPs, answer } : undefined;
   }
 
   /** Whether a merge would have groups run in two dispatches that don't yet, for less than that must gain. */

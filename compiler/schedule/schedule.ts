@@ -13,10 +13,18 @@ import type { DeviceProfile } from '../result';
 import { buildOne, finalCode } from './build';
 import type { Builder, BuilderOptions } from './builder';
 import { blocking } from './contraction';
-import { countFeatures, countRegisters, countWork, type Features, type Tiling } from './features';
+import {
+  countFeatures,
+  countRegisters,
+  type Counts,
+  countWork,
+  type Features,
+  type Tiling,
+} from './features';
 import { bound, boundElements, type GroupSpec } from './group';
 import { joinFeatures } from './horizontal';
 import type { KernelIr } from './kernelIr';
+import { type Least, leastOf, leastRowMemory, leastRowPs, leastStreamPs } from './least';
 import { chunkedDispatches, limitVerdicts, mostInvocations, repeatVerdicts } from './limits';
 import { buildLoop, type LoopParams, type LoopPlan, planLoop } from './loop';
 import type { Placement } from './placement';
@@ -32,7 +40,7 @@ import {
 import { buildScan, planScan, type ScanParams, scanParams, type ScanPlan } from './scan';
 import { Screen } from './screen';
 import { buildSort, planSort, type SortParams, sortParams, type SortPlan } from './sort';
-import { partsWanted, sequenceFeatures, splitGroups } from './splitReduce';
+import { partsWanted, sequenceFeatures, splitGroups, splittable } from './splitReduce';
 import { stagedProduct, stagingPays } from './staging';
 import { buildStream } from './stream';
 import { planStream, streamParams, type StreamParams, type StreamPlan } from './streamPlan';
@@ -87,9 +95,22 @@ export interface Scheduled {
 
 export type ScheduleResult =
   | { readonly ok: true; readonly value: Scheduled }
-  | { readonly ok: false; readonly verdicts: readonly Verdict[] };
+  | {
+      readonly ok: false;
+      readonly verdicts: readonly Verdict[];
+      /** It may well be possible, at this price or more: nobody would take it. */
+      readonly leastPs?: number;
+    };
 
 const LOOP_WORKGROUP = 64;
+
+/** Code that is only counted, of a schedule that is weighed. */
+interface Draft {
+  readonly schedule: SchedulePart['schedule'];
+  readonly ir: KernelIr;
+  readonly builder: Builder;
+  readonly tiling: Tiling | undefined;
+}
 
 export interface ScheduleOptions {
   readonly device: DeviceProfile;
@@ -98,7 +119,8 @@ export interface ScheduleOptions {
 
 /**
  * Schedules the group, or says all that stands against it. A *screened* answer is the same where the
- * group can be scheduled, and may come without reasons where it can't: see screen.ts.
+ * group can be scheduled for less than the *budget*, and may come without reasons where it can't: see
+ * screen.ts and least.ts.
  */
 export function scheduleGroup(
   group: GroupSpec,
@@ -106,56 +128,81 @@ export function scheduleGroup(
   screened = false,
   /** One dispatch and no more. */
   whole = false,
+  budgetPs = Infinity,
 ): ScheduleResult {
   const { program } = group;
+  const { device, f16 } = options;
+  const memory = device.limits.maxComputeWorkgroupStorageSize;
   const screen = screened ? new Screen(group) : undefined;
-  if (screen && screen.buffers > options.device.limits.maxStorageBuffersPerShaderStage)
+  if (screen && screen.buffers > device.limits.maxStorageBuffersPerShaderStage)
     return { ok: false, verdicts: [] };
   const nodes = [...new Set(group.members.flatMap((m) => m.origin))];
   let first: Scheduled | undefined;
   let best: Scheduled | undefined;
   const verdicts: Verdict[] = [];
   const reductions = group.members.filter((m) => m.monoid);
-  const builder: BuilderOptions = { f16: options.f16, draft: true };
-  const consider = (
-    schedule: SchedulePart['schedule'],
-    ir: KernelIr,
-    b: Builder,
-    tiling: Tiling = {},
-  ): void => {
+  const builder: BuilderOptions = { f16, draft: true };
+  const price = (f: Features): number => Math.round(kernelTimeUs(f, device).us * 1e6);
+  /** What a draft does, and what stands against it. */
+  const counted = ({ schedule, ir, builder: b, tiling }: Draft): [Counts, readonly Verdict[]] => {
     const { dispatches, verdicts: unbound } = chunkedDispatches(
       group,
       ir,
-      () => finalCode('k', { spec: group, schedule }, options.f16),
-      options.device,
+      () => finalCode('k', { spec: group, schedule }, f16),
+      device,
       nodes,
     );
     const counts = {
-      ...countWork(group, ir, b, options.f16, options.device.loadWork, tiling),
+      ...countWork(group, ir, b, f16, device.loadWork, tiling),
       dispatches,
     };
     const bad = [
       ...repeatVerdicts(group, counts, nodes),
-      ...limitVerdicts(counts, options.device, nodes),
+      ...limitVerdicts(counts, device, nodes),
       ...unbound,
     ];
-    if (bad.length > 0) {
-      for (const v of bad) addVerdict(verdicts, v);
-      return;
-    }
-    const price = (f: Features): number => Math.round(kernelTimeUs(f, options.device).us * 1e6);
-    const wins = (cost: number): boolean => !best || pays(schedule, cost, best.cost);
-    // Registers can only add to its price.
-    if (!wins(price({ ...counts, registers: 0, pressure: [] }))) return;
+    return [counts, bad];
+  };
+  const priced = ({ schedule, ir, tiling }: Draft, counts: Counts): Scheduled => {
     const features = { ...counts, ...countRegisters(group, ir, counts, tiling) };
-    const candidate = { schedule, features, cost: price(features) };
+    return { schedule, features, cost: price(features) };
+  };
+  const refuse = (bad: readonly Verdict[]): void => {
+    for (const v of bad) addVerdict(verdicts, v);
+  };
+  const take = (candidate: Scheduled): void => {
     first ??= candidate;
-    if (wins(candidate.cost)) best = candidate;
+    if (!best || pays(candidate.schedule, candidate.cost, best.cost)) best = candidate;
+  };
+  const consider = (
+    schedule: SchedulePart['schedule'],
+    built: { readonly ir: KernelIr; readonly builder: Builder },
+    tiling?: Tiling,
+  ): void => {
+    const draft = { schedule, ...built, tiling };
+    const [counts, bad] = counted(draft);
+    if (bad.length > 0) refuse(bad);
+    // Registers can only add to its price.
+    else if (!best || pays(schedule, price({ ...counts, registers: 0, pressure: [] }), best.cost))
+      take(priced(draft, counts));
+  };
+
+  let bounds: Least | undefined;
+  const least = (): Least => (bounds ??= leastOf(group, f16));
+  // Two dispatches may take less time than any one.
+  const budget = budgetPs < Infinity && screened && !splittable(group) ? budgetPs : Infinity;
+  let overBudget = false;
+  /** Whether a schedule would cost more than what there is, and needn't be built to know. */
+  const loses = (schedule: Schedule, leastPs: number): boolean => {
+    if (best !== undefined && !pays(schedule, leastPs, best.cost)) return true;
+    const over = leastPs >= FEWER_WALKS * budget;
+    overBudget ||= over;
+    return over;
   };
 
   const plan = screen?.repeatsInLoop(LOOP_WORKGROUP) ? undefined : planLoop(group);
   if (plan) {
-    const tile = reductions.length > 0 ? blocking(group, plan, options.device) : undefined;
+    const tile = reductions.length > 0 ? blocking(group, plan, device) : undefined;
     // Priced untiled: a register tile only lets each load serve several products.
     const built = buildLoop(
       'k',
@@ -168,10 +215,10 @@ export function scheduleGroup(
       const kind = 'linear';
       if (reductions.length > 0) return { kind, size: 1 };
       const bound = built.ir.buffers.map((b) => b.value);
-      const turns = pointwiseTurns(group, plan, bound, options.device);
+      const turns = pointwiseTurns(group, plan, bound, device);
       if (turns) return { kind, size: 4, turns };
       const elements = boundElements(group.program, plan.space);
-      const size = linearTile(elements, built.ir.body, options.device);
+      const size = linearTile(elements, built.ir.body, device);
       return { kind, size, turns: { dim: 0, count: 1 } };
     };
     const schedule: SchedulePart['schedule'] = {
@@ -183,7 +230,7 @@ export function scheduleGroup(
         tile: tile
           ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
           : linear(),
-        unroll: unrolledTurns(tile?.tile, options.device),
+        unroll: unrolledTurns(tile?.tile, device),
         ...(tile && stagedProduct(group, plan)
           ? {
               staging: stagingPays(
@@ -191,35 +238,37 @@ export function scheduleGroup(
                 bound(program, plan.space[tile.row] ?? I.num(1)),
                 bound(program, plan.space[tile.column] ?? I.num(1)),
                 LOOP_WORKGROUP,
-                options.device,
+                device,
               ),
             }
           : {}),
       },
     };
-    consider(schedule, built.ir, built.builder, tile ? { tile: tile.tile } : {});
+    consider(schedule, built, tile ? { tile: tile.tile } : {});
   }
   const walk = plan && reductions.length > 0 ? planScan(group, plan) : undefined;
   if (walk)
-    for (const params of scanParams(group, walk, options.device)) {
-      const built = buildScan('k', group, walk, params, builder);
-      consider({ kind: 'scan', plan: walk, params }, built.ir, built.builder);
+    for (const params of scanParams(group, walk, device)) {
+      consider({ kind: 'scan', plan: walk, params }, buildScan('k', group, walk, params, builder));
     }
   const order = reductions.length === 2 ? planSort(group) : undefined;
   if (order)
-    for (const params of sortParams(group, order, options.device)) {
-      const built = buildSort('k', group, order, params, builder);
-      consider({ kind: 'sort', plan: order, params }, built.ir, built.builder);
+    for (const params of sortParams(group, order, device)) {
+      consider(
+        { kind: 'sort', plan: order, params },
+        buildSort('k', group, order, params, builder),
+      );
     }
   // Operands that lie across the results, where memory moves in sectors.
   const direct = first;
   if (plan && direct && reductions.length === 0 && direct.features.wastedBytes > 0) {
     const crossing = planTranspose(group, plan);
-    const params = transposeParams(mostInvocations(options.device.limits));
-    if (crossing) {
-      const built = buildTranspose('k', group, crossing, params, builder);
-      consider({ kind: 'transpose', plan: crossing, params }, built.ir, built.builder);
-    }
+    const params = transposeParams(mostInvocations(device.limits));
+    if (crossing)
+      consider(
+        { kind: 'transpose', plan: crossing, params },
+        buildTranspose('k', group, crossing, params, builder),
+      );
   }
   if (reductions.length > 0 && !(first?.schedule.kind === 'loop' && first.schedule.contraction)) {
     const placement = placeRows(group);
@@ -227,36 +276,47 @@ export function scheduleGroup(
       const params = rowParams(group, placement, options);
       const open = symbolicRow(group, placement, params);
       if (open) verdicts.push(open);
-      else if (!screen?.repeatsInRows(placement, new Set(params.cached))) {
-        const tried = [
-          params,
-          ...rowsAcross(group, placement, params, options.device),
-          ...rowBlocks(group, placement, params, options.device),
-        ];
-        for (const params of tried) {
-          const built = buildRow('k', group, placement, params, builder);
-          consider({ kind: 'row', placement, params }, built.ir, built.builder);
-          const online = onlineParams(group, placement, params, options.device);
-          if (online) {
-            const together = buildRow('k', group, placement, online, builder);
-            consider({ kind: 'row', placement, params: online }, together.ir, together.builder);
-          }
-        }
-      }
+      const cached = new Set(params.cached);
+      const along = open || screen?.repeatsInRows(placement, cached) ? [] : [params];
+      const rows = [
+        ...along,
+        ...along.flatMap((p) => rowsAcross(group, placement, p, device)),
+        ...along.flatMap((p) => rowBlocks(group, placement, p, device)),
+      ]
+        .flatMap((p) => [p, onlineParams(group, placement, p, device) ?? []].flat())
+        .filter((p) => !screen || leastRowMemory(placement, p, program) <= memory)
+        .map((p) => ({ p, leastPs: leastRowPs(group, placement, p, least(), device) }));
       // A row that must be kept can be walked in tiles instead.
-      if (params.cached.length > 0) {
-        const plan = planStream(group, placement);
-        const tiles = 'fault' in plan ? undefined : streamParams(group, plan, options.device);
-        if ('fault' in plan) explainTiles(verdicts, plan.fault);
-        else if (!tiles) explainTiles(verdicts, TOO_MANY_COLUMNS);
-        else {
-          const built = buildStream('k', group, plan, tiles, builder);
-          const padding = streamPadding(program, plan, tiles);
-          consider({ kind: 'stream', plan, params: tiles }, built.ir, built.builder, { padding });
-        }
+      const plan = cached.size > 0 ? planStream(group, placement) : undefined;
+      const tiles = !plan || 'fault' in plan ? undefined : streamParams(group, plan, device);
+      const stream = (): Draft | undefined => {
+        if (!plan || 'fault' in plan || !tiles) return undefined;
+        const schedule = { kind: 'stream', plan, params: tiles } as const;
+        const leastPs = leastStreamPs(group, plan, tiles, least(), device);
+        // What it is weighed against may yet be a walk that costs more than what there is now.
+        if (loses(schedule, leastPs / FEWER_WALKS)) return undefined;
+        const tiling = { padding: streamPadding(program, plan, tiles) };
+        return { schedule, ...buildStream('k', group, plan, tiles, builder), tiling };
+      };
+      // Tiles are mostly quicker by far than rows that don't fit: then the latter needn't be built.
+      const draft = stream();
+      const [counts, bad] = draft ? counted(draft) : [undefined, []];
+      const tiled = draft && counts && bad.length === 0 ? priced(draft, counts) : undefined;
+      for (const { p, leastPs } of rows) {
+        const schedule = { kind: 'row', placement, params: p } as const;
+        if (tiled && leastPs >= FEWER_WALKS * tiled.cost) continue;
+        if (loses(schedule, leastPs)) continue;
+        consider(schedule, buildRow('k', group, placement, p, builder));
       }
+      if (plan && 'fault' in plan) explainTiles(verdicts, plan.fault);
+      else if (plan && !tiles) explainTiles(verdicts, TOO_MANY_COLUMNS);
+      refuse(bad);
+      if (tiled) take(tiled);
     }
   }
+  // What wasn't built may be the cheapest of them.
+  if (overBudget && !(best && best.cost < budget))
+    return { ok: false, verdicts: [], leastPs: budget };
   if (best) {
     const inTwo = whole ? undefined : splitSchedule(group, options, best.features);
     const two = inTwo && inTwo.cost < WORTH_SPLITTING * best.cost;

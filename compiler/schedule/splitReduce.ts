@@ -72,7 +72,7 @@ export function partsWanted(
  * The reduction that the group is about, when it can be split: all reductions have the same dims, none
  * needs another's result, and everything stored needs one of them.
  */
-function splittable(group: GroupSpec): Compute | undefined {
+export function splittable(group: GroupSpec): Compute | undefined {
   const reductions = group.members.filter((m) => m.monoid);
   const [main] = reductions;
   if (!main) return undefined;

@@ -40,8 +40,23 @@ export function spillVerdict(
  */
 const SPILL_BYTES = 2;
 
+/** What a kernel's time depends on. */
+export type Timed = Pick<
+  Features,
+  | 'threads'
+  | 'workgroups'
+  | 'dispatches'
+  | 'bytesRead'
+  | 'bytesWritten'
+  | 'wastedBytes'
+  | 'work'
+  | 'sharedAccesses'
+  | 'barriers'
+  | 'pressure'
+>;
+
 export function kernelTimeUs(
-  f: Features,
+  f: Timed,
   d: DeviceProfile,
 ): { us: number; memoryUs: number; computeUs: number; bound: 'memory' | 'compute' | 'launch' } {
   // A CPU gives a core to a workgroup, a GPU its units to invocations.
