@@ -61,6 +61,8 @@ export class Binder implements CallHost {
   readonly inputs: TensorId[] = [];
   readonly dims = new Map<string, number>();
   readonly definitions = new Map<string, Definition>();
+  /** Values that nothing had used when their names were taken again. */
+  readonly overwritten: Definition[] = [];
   /** Uses of names that nothing defines, first use first: candidates for declarations. */
   readonly undeclared = new Map<string, SourceRange>();
   private readonly times = new Map<string, number>();
@@ -130,10 +132,10 @@ export class Binder implements CallHost {
 
   /** Does what binding the statement did before; false where it could do something else now. */
   private bindAgain(known: StatementRecord): boolean {
-    for (const name of known.claimed) if (this.times.has(name)) return false;
+    for (const [name, n] of known.claimed) if ((this.times.get(name) ?? 0) !== n - 1) return false;
     for (const [name, value] of known.used)
       if (!sameMeaning(this.definitions.get(name)?.value, value)) return false;
-    for (const name of known.claimed) this.times.set(name, 1);
+    for (const [name, n] of known.claimed) this.times.set(name, n);
     for (const name of known.used.keys()) {
       const d = this.definitions.get(name);
       if (d) d.used = true;
@@ -177,26 +179,34 @@ export class Binder implements CallHost {
     }
   }
 
-  /** Claims the name and gives the id to build on. */
-  private claim(name: Named): string {
+  /**
+   * Claims the name and gives the id to build on. An assignment may take the name of a tensor: it stands
+   * for the new one from there on.
+   */
+  private claim(name: Named, assigned = false): string {
     const n = (this.times.get(name.name) ?? 0) + 1;
     this.times.set(name.name, n);
-    this.trace?.claimed.push(name.name);
+    this.trace?.claimed.push([name.name, n]);
     if (n === 1) return name.name;
+    const id = `${name.name}~${n}`;
+    const before = this.definitions.get(name.name)?.kind;
+    if (assigned && (before === 'value' || before === 'input' || before === 'param')) return id;
     if (this.trace) this.trace.unusual = true;
-    if (name.name === '_') return `_~${n}`;
+    if (name.name === '_') return id;
     const first = this.anywhere.get(name.name);
     this.report(
       error(
         'REDEFINED',
-        `${name.name} is already defined${first ? ` in line ${first.start.line + 1}` : ''}: every value needs a name of its own.`,
+        `${name.name} is already defined${first ? ` in line ${first.start.line + 1}` : ''}: a declaration needs a name of its own.`,
         name.range,
       ),
     );
-    return `${name.name}~${n}`;
+    return id;
   }
 
   private define(kind: SymbolKind, name: Named, value: Value): void {
+    const before = this.definitions.get(name.name);
+    if (before?.kind === 'value' && !before.used) this.overwritten.push(before);
     this.definitions.set(name.name, { kind, name, value, used: false });
     this.trace?.defined.push({ kind, name, value });
   }
@@ -356,11 +366,11 @@ export class Binder implements CallHost {
   }
 
   private bindAssignment(targets: readonly Named[], e: Expression): void {
-    const ids = targets.map((t) => (t.name === '_' ? '_' : this.claim(t)));
+    const ids = targets.map((t) => (t.name === '_' ? '_' : this.claim(t, true)));
     const at = targets.findIndex((t) => t.name !== '_');
     const first = targets[Math.max(0, at)];
     if (!first) return;
-    this.base = ids[at] ?? this.claim(first);
+    this.base = ids[at] ?? this.claim(first, true);
     const destination = {
       targets: targets.map((t, i) => {
         const name = ids[i] ?? '_';

@@ -16,6 +16,8 @@ const OPEN = new Map([
   ['{', '}'],
 ]);
 const CLOSE = new Set(OPEN.values());
+/** `+=` and the like, but no comparison. */
+const AUGMENTED = /^[^<>=!]+=$/;
 
 export function isKeyword(word: string): boolean {
   return keywords.has(word);
@@ -89,7 +91,8 @@ function startsStatement(
   if (second === 'name' || second === 'number') return true;
   let j = i + 1;
   while (tokens[j]?.text === ',' && tokens[j + 1]?.kind === 'name') j += 2;
-  if (tokens[j]?.text !== '=') return false;
+  const sign = tokens[j]?.text ?? '';
+  if (sign !== '=' && !(j === i + 1 && AUGMENTED.test(sign))) return false;
   const mayGoOn = previous?.text === ',' || OPEN.has(previous?.text ?? '');
   // In braces stand settings, and a line end parts them: `workgroup = 128`.
   if (!mayGoOn && bracket !== '{') return true;

@@ -74,6 +74,23 @@ export function parseNames(c: Cursor, what: string): Named[] {
   return names;
 }
 
+/** The operator of `y += …` and the like, where that is what a token says. */
+export function augmentedOperator(text: string): BinaryOperator | undefined {
+  const operator = text.length > 1 && text.endsWith('=') ? text.slice(0, -1) : undefined;
+  return operator !== undefined && isOperator(operator) && LEVELS.get(operator) !== COMPARISON
+    ? operator
+    : undefined;
+}
+
+/** What `y += …` gives y. */
+export function parseAugmented(c: Cursor, target: Named, operator: BinaryOperator): Expression {
+  const site = operatorSite(c, operator, c.next());
+  const right = parseExpression(c);
+  const first: Expression = { kind: 'name', name: target.name, range: target.range };
+  const range = { start: target.range.start, end: right.range.end };
+  return { kind: 'chain', first, rest: [{ operator, site, right }], range };
+}
+
 export function parseExpression(c: Cursor): Expression {
   return parseChain(c, COMPARISON, 0);
 }

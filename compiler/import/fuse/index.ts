@@ -104,7 +104,7 @@ function addImplicitOutputs(
   diagnostics: Diagnostic[],
 ): void {
   const ends: Definition[] = [];
-  for (const d of binder.definitions.values()) {
+  for (const d of [...binder.overwritten, ...binder.definitions.values()]) {
     if (d.kind === 'value' && !d.used && d.value.kind === 'tensor') ends.push(d);
   }
   for (const d of ends) {

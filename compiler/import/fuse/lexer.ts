@@ -30,9 +30,11 @@ export interface Lexed {
   readonly diagnostics: Diagnostic[];
 }
 
-/** Longest first, so that `**` isn't read as two `*`. */
+/** Longest first, so that `**` isn't read as two `*`, nor `**=` as `**` and `=`. */
 const PUNCTUATION = [
-  ...['...', '->', '**', '//', '<=', '>=', '==', '!=', '&&', '||'],
+  ...['...', '**=', '//='],
+  ...['+=', '-=', '*=', '/=', '@=', '%=', '&=', '|=', '^='],
+  ...['->', '**', '//', '<=', '>=', '==', '!=', '&&', '||'],
   ...[
     '+',
     '-',

@@ -3,7 +3,7 @@
  * was bound to.
  *
  * A statement means what it meant before where it is the very same (see reparse.ts), defines names that
- * nothing before it defines, and the names that it uses mean the very same. Then its nodes and tensors are
+ * were taken as often before it, and the names that it uses mean the very same. Then its nodes and tensors are
  * taken again; on other lines, with other places. What had something to report is bound anew: what is reported may depend on the whole file.
  */
 import type { SourceRange } from '../../diagnostics';
@@ -22,7 +22,8 @@ export interface StatementRecord {
   base: string;
   /** What it took names for; undefined where nothing defined them. */
   readonly used: Map<string, Value | undefined>;
-  readonly claimed: string[];
+  /** Names, each with how many times it was taken by then. */
+  readonly claimed: (readonly [name: string, time: number])[];
   readonly defined: Omit<Definition, 'used'>[];
   readonly nodes: Node[];
   readonly tensors: Tensor[];

@@ -131,10 +131,17 @@ export function occurrences(tree: SyntaxTree): Occurrence[] {
     out.push({ name: n.name, range: n.range, role, ...(kind ? { kind } : {}) });
   };
   for (const s of tree.statements) {
-    for (const n of definedNames(s)) put(n, 'definition');
-    for (const n of usesIn(s)) put(n, 'use');
+    const defined = definedNames(s);
+    for (const n of defined) put(n, 'definition');
+    // The y of `y += 1` is both.
+    for (const n of usesIn(s)) if (!defined.some((d) => sameStart(d, n))) put(n, 'use');
   }
   return out;
+}
+
+function sameStart(a: Named, b: Named): boolean {
+  const [p, q] = [a.range.start, b.range.start];
+  return p.line === q.line && p.column === q.column;
 }
 
 function kindOf(s: Statement): SymbolKind | undefined {
@@ -232,11 +239,20 @@ export function symbolAt(source: string, position: SourcePosition): Occurrence |
   return occurrences(parseFuse(source)).find((o) => contains(o.range, position));
 }
 
-/** Where the name under the position is defined. */
+/** Where the name under the position is defined: where it was last, before the statement that uses it. */
 export function definitionOf(source: string, position: SourcePosition): SourceRange | undefined {
-  const all = occurrences(parseFuse(source));
+  const tree = parseFuse(source);
+  const all = occurrences(tree);
   const here = all.find((o) => contains(o.range, position));
-  return here && all.find((o) => o.name === here.name && o.role === 'definition')?.range;
+  if (here?.role !== 'use') return here?.range;
+  const { start } = tree.statements.find((s) => contains(s.range, position))?.range ?? here.range;
+  const defined = all.filter((o) => o.name === here.name && o.role === 'definition');
+  const above = defined.filter((o) => isBefore(o.range.end, start));
+  return (above.at(-1) ?? defined[0])?.range;
+}
+
+function isBefore(a: SourcePosition, b: SourcePosition): boolean {
+  return a.line < b.line || (a.line === b.line && a.column <= b.column);
 }
 
 /** Every place where the name under the position stands, its definition included: what a rename edits. */

@@ -17,7 +17,14 @@ import {
 } from './ast';
 import { Cursor, isKeyword, type Part, partsOf } from './cursor';
 import { parseDirective } from './directives';
-import { expectClose, parseExpression, parseNamed, parseNames } from './expressions';
+import {
+  augmentedOperator,
+  expectClose,
+  parseAugmented,
+  parseExpression,
+  parseNamed,
+  parseNames,
+} from './expressions';
 import { lex, MOST_FAULTS, rangeBetween, tokenRange, type Token } from './lexer';
 import { nearest } from './suggest';
 
@@ -114,7 +121,8 @@ function parseParts(c: Cursor): Unplaced[] {
     return [{ kind: 'faulty' }];
   }
   // `output = …` and `fuse, y = …` are assignments, whatever the word.
-  const named = c.is('=', 1) || (c.is(',', 1) && !isKeyword(first.text));
+  const gives = c.is('=', 1) || augmentedOperator(c.peek(1).text) !== undefined;
+  const named = gives || (c.is(',', 1) && !isKeyword(first.text));
   if (isKeyword(first.text) && !named) {
     c.next();
     return parseKeyword(c, first.text as Keyword, first);
@@ -224,9 +232,14 @@ function parseType(c: Cursor): TypeSyntax | undefined {
   return { dtype, shape, range: c.rangeFrom(start) };
 }
 
-/** `y = …`, `q, k, v = …`; else the nearest thing that was meant. */
+/** `y = …`, `q, k, v = …`, `y += …`; else the nearest thing that was meant. */
 function parseAssignment(c: Cursor): Unplaced {
   const first = c.peek();
+  const operator = c.isName() ? augmentedOperator(c.peek(1).text) : undefined;
+  if (operator !== undefined) {
+    const target: Named = { name: c.next().text, range: tokenRange(first) };
+    return { kind: 'assign', targets: [target], value: parseAugmented(c, target, operator) };
+  }
   let targets = 0;
   while (c.isName(2 * targets) && c.is(',', 2 * targets + 1)) targets++;
   if (!c.isName(2 * targets) || !c.is('=', 2 * targets + 1)) {

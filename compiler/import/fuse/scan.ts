@@ -8,6 +8,7 @@
 import type { SourceRange } from '../../diagnostics';
 import { OPERATOR_OPS } from './ast';
 import { isKeyword, statementsOf } from './cursor';
+import { augmentedOperator } from './expressions';
 import { lex, tokenRange, type Token } from './lexer';
 
 export interface ScannedOp {
@@ -39,18 +40,39 @@ export function scanFuse(text: string): FuseScan {
   return { header: 0, ops };
 }
 
+const DECLARATIONS: ReadonlySet<string> = new Set(['dim', 'input', 'param', 'const']);
+
+/** `dim B = 4, C = 8`, `input x, y: f32[B, C]`: the names outside of brackets that start a part. */
+function declaredNames(tokens: readonly Token[]): string[] {
+  const names: string[] = [];
+  let depth = 0;
+  tokens.forEach((t, i) => {
+    if (t.kind === 'name' && depth === 0 && (i === 1 || tokens[i - 1]?.text === ','))
+      names.push(t.text);
+    if (t.text === '[' || t.text === '(') depth++;
+    else if (t.text === ']' || t.text === ')') depth--;
+  });
+  return names;
+}
+
 function scanStatement(
   tokens: readonly Token[],
   seen: Map<string, number>,
   ops: ScannedOp[],
 ): void {
+  if (DECLARATIONS.has(tokens[0]?.text ?? '') && tokens[1]?.kind === 'name') {
+    for (const name of declaredNames(tokens)) seen.set(name, (seen.get(name) ?? 0) + 1);
+    return;
+  }
   const targets: string[] = [];
   let i = 0;
   while (tokens[i]?.kind === 'name' && tokens[i + 1]?.text === ',') {
     targets.push(tokens[i]?.text ?? '');
     i += 2;
   }
-  if (tokens[i]?.kind !== 'name' || tokens[i + 1]?.text !== '=') return;
+  const sign = tokens[i + 1];
+  const operator = targets.length === 0 && sign ? augmentedOperator(sign.text) : undefined;
+  if (tokens[i]?.kind !== 'name' || (sign?.text !== '=' && operator === undefined)) return;
   targets.push(tokens[i]?.text ?? '');
   if (targets.length > 1 && isKeyword(targets[0] ?? '')) return;
   const name = targets.find((t) => t !== '_') ?? targets[0] ?? '';
@@ -58,9 +80,10 @@ function scanStatement(
   const times = seen.get(name) ?? 1;
   const base = times > 1 ? `${name}~${times}` : name;
   const ordinals = new Map<string, number>();
-  for (i += 2; i < tokens.length; i++) {
+  const first = operator === undefined ? undefined : OPERATORS.get(operator);
+  for (i += 1; i < tokens.length; i++) {
     const t = tokens[i];
-    const op = t && opAt(tokens, i);
+    const op = t && (t === sign ? first : opAt(tokens, i));
     if (!t || op === undefined) continue;
     const n = ordinals.get(op) ?? 0;
     ordinals.set(op, n + 1);

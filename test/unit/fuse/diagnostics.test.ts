@@ -171,7 +171,7 @@ describe('fuse: faults', () => {
           'input x: f32[B]',
           'a = relu(b)',
           'b = exp(x)',
-          'x = tanh(x)',
+          'input x: f32[B, 2]',
           'c = relu + x',
           'd = x / b / B',
           'input z: f32[C, B]',
@@ -181,7 +181,7 @@ describe('fuse: faults', () => {
       ),
       [
         'error USED_BEFORE_DEFINITION 3:10',
-        'error REDEFINED 5:1',
+        'error REDEFINED 5:7',
         'error OP_AS_VALUE 6:5',
         'error USED_BEFORE_DEFINITION 8:14',
       ],

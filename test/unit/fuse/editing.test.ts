@@ -39,6 +39,20 @@ describe('fuse: scan for lenses', () => {
     assert.deepEqual([line?.line, line?.name, line?.op], [5, 'q', 'relu']);
   });
 
+  it('follows names that are taken again', () => {
+    const text = 'input x: f32[4]\nx += relu(x) + 1\nx = tanh(x)\nx **= 2; x @= x + x\noutput x';
+    const ids = importFuse(text, 't.fuse').graph.nodes.map((n) => n.id);
+    assert.deepEqual(
+      scanFuse(text)
+        .ops.map((o) => o.id)
+        .sort(),
+      [...ids].sort(),
+    );
+    assert.deepEqual([...ids].sort(), [
+      ...['x~2#add', 'x~2#add/1', 'x~2#relu', 'x~3#tanh', 'x~4#pow', 'x~5#add', 'x~5#matmul'],
+    ]);
+  });
+
   it('works on texts that don’t parse', () => {
     const { ops } = scanFuse('y = relu(x\nz = tanh(x)) +\nw = exp((x + 1');
     assert.deepEqual(
@@ -95,6 +109,16 @@ describe('fuse: outline and symbols', () => {
     ] as const) {
       assert.equal(symbolAt(SOURCE, at(line, column)), undefined);
     }
+  });
+
+  it('goes to the definition that holds there where a name is taken again', () => {
+    const text = 'input x: f32[4]\nx = relu(x)\nx += 1\ny = x\noutput y';
+    const at = (line: number, column: number) => ({ line, column });
+    assert.equal(definitionOf(text, at(1, 9))?.start.line, 0);
+    assert.equal(definitionOf(text, at(2, 0))?.start.line, 2);
+    assert.equal(definitionOf(text, at(3, 4))?.start.line, 2);
+    // A rename changes each place once.
+    assert.equal(referencesOf(text, at(1, 0)).length, 5);
   });
 
   it('knows which names can be given', () => {

@@ -14,14 +14,16 @@ function texts(): string[] {
     .filter((f) => f.endsWith('.fuse'))
     .map((f) => readFileSync(path.join(EXAMPLES, f), 'utf8'));
   const kinds = ['transformer', 'convnet', 'chain', 'residual', 'fan'] as const;
-  return [...examples, ...kinds.map((k) => generate(k, 40))];
+  const again =
+    'input x: f32[8]\nx = relu(x)\ny = x + 1\nx *= y\nx = tanh(x) - y\ny -= x\noutput x, y\n';
+  return [...examples, again, ...kinds.map((k) => generate(k, 40))];
 }
 
 /** What edits put in: much of it opens what isn't closed, joins lines, or defines what is defined. */
 const PIECES = [
   ...['(', ')', '[', ']', '{', ';', '"', '#', ',', '=', '.', ' ', '1', 'x', '_', '§', '\ufeff'],
   ...['\n', '\r\n', '\r', '\\\n', 'relu(', 'output ', 'dim Q = 4\n', 'const c = 3\n'],
-  ...['input z: f32[4]\n', '_ = relu(x)\n', 'a, b = split(x, 2)\n'],
+  ...['input z: f32[4]\n', '_ = relu(x)\n', 'a, b = split(x, 2)\n', 'x += 1\n', 'x = relu(x)\n'],
 ];
 
 /** Maps in their order, which counts. */

@@ -80,6 +80,16 @@ output a, b, d`;
     assert.deepEqual(y?.shape, [2, 4]);
   });
 
+  it('takes a name again, and changes it by a sign and =', () => {
+    const [x, y] = run(
+      'input x: f32[3]\nx = relu(x)\ny = x\nx += y * 2\nx -= 1\nx /= 4\nx **= 2\nn = 3\nn *= 2\nx //= n\noutput x, y',
+      { x: [-1, 8, 9] },
+    );
+    const want = [0, 8, 9].map((v) => Math.floor(((3 * v - 1) / 4) ** 2 / 6));
+    close(x?.values, want);
+    close(y?.values, [0, 8, 9]);
+  });
+
   it('… also of symbolic sizes', () => {
     const text =
       'dim B = 2\ninput x: f32[B, 4]\na = relu(x)\ny = a.view(a.size(0) * 2, 2)\noutput y';
