@@ -16,6 +16,7 @@ import type { Atom, IndexExpr } from '../ir/indexExpr';
 import { AccumulatingBuilder } from './accumulators';
 import { hasDyn, visitLoads } from './group';
 import type { KExpr, KType, Stmt } from './kernelIr';
+import { LARGEST_WINDOW } from './tiles';
 import { castTo, convert, ktype, lit, narrow } from './scalars';
 import { locate, rootOf, type Slices } from './slices';
 
@@ -40,6 +41,8 @@ export interface BuilderOptions {
   readonly draft?: boolean;
   /** Turns of an innermost reduction loop that are written out together: 1, or 4 so that reads along it are vectors; all of a short one. 0: none, as in drafts. */
   readonly unroll?: number;
+  /** All dims of reductions over few positions are written out. */
+  readonly windows?: boolean;
   /**
    * Reductions inside branches are evaluated outside them, so that several points share their loops:
    * for templates in which branches go apart within a tile, as under a mask.
@@ -211,6 +214,7 @@ export class Builder extends AccumulatingBuilder {
     const accs = points.map(() => this.accumulator(c, monoid, name));
     const over: IndexExpr[] = [];
     const innermost = c.reduce.length - 1;
+    const whole = this.writtenOut(c, points.length);
     const nest = (k: number): void => {
       const r = c.reduce[k];
       if (!r) {
@@ -229,7 +233,11 @@ export class Builder extends AccumulatingBuilder {
         });
         return;
       }
-      const step = k === innermost ? this.unrollStep(c, r.extent, points.length) : 1;
+      const step = whole
+        ? (I.constOf(r.extent) ?? 1)
+        : k === innermost
+          ? this.unrollStep(c, r.extent, points.length)
+          : 1;
       const turn = (at: (u: number) => IndexExpr): void => {
         for (let u = 0; u < step; u++) {
           over[k] = at(u);
@@ -262,6 +270,19 @@ export class Builder extends AccumulatingBuilder {
       points * step * (1 + this.cheap(c.body)) <= MOST_UNROLLED;
     if (n !== undefined && n >= 1 && n <= SHORT && fits(n)) return n;
     return I.exactDiv(extent, unroll) && fits(unroll) ? unroll : 1;
+  }
+
+  /** Whether all turns of all its loops are written out. */
+  private writtenOut(c: Compute, points: number): boolean {
+    const n = I.constOf(I.product(c.reduce.map((r) => r.extent)));
+    return (
+      this.options.windows === true &&
+      (this.options.unroll ?? 0) >= 1 &&
+      n !== undefined &&
+      n >= 1 &&
+      n <= LARGEST_WINDOW &&
+      points * n * (1 + this.cheap(c.body)) <= MOST_UNROLLED
+    );
   }
 
   /** The reduction's body at several points with the reduction dims bound to `over`. */

@@ -43,6 +43,8 @@ export interface LoopParams {
         /** Which those are; along `column` neighbours lie side by side in memory. */
         readonly row: number;
         readonly column: number;
+        /** Reductions over few positions are written out whole: see windows.ts. */
+        readonly windows?: boolean;
       };
   /** Turns of innermost reduction loops written out together. */
   readonly unroll: number;
@@ -246,6 +248,7 @@ export function buildLoop(
     ...options,
     slices: group.slices,
     unroll: params.unroll,
+    windows: params.tile.kind === 'dims' && params.tile.windows === true,
   });
   const { tile } = params;
   const points: Point[] = [];

@@ -54,6 +54,7 @@ import {
   type TransposePlan,
 } from './transpose';
 import { pointwiseTurns } from './turns';
+import { windowTile } from './windows';
 
 export type Schedule =
   | {
@@ -202,7 +203,9 @@ export function scheduleGroup(
 
   const plan = screen?.repeatsInLoop(LOOP_WORKGROUP) ? undefined : planLoop(group);
   if (plan) {
-    const tile = reductions.length > 0 ? blocking(group, plan, device) : undefined;
+    const product = reductions.length > 0 ? blocking(group, plan, device) : undefined;
+    const windows = reductions.length > 0 && !product ? windowTile(group, plan, device) : undefined;
+    const tile = product ?? windows;
     // Priced untiled: a register tile only lets each load serve several products.
     const built = buildLoop(
       'k',
@@ -224,19 +227,25 @@ export function scheduleGroup(
     const schedule: SchedulePart['schedule'] = {
       kind: 'loop',
       plan,
-      contraction: tile !== undefined,
+      contraction: product !== undefined,
       params: {
         workgroup: LOOP_WORKGROUP,
         tile: tile
-          ? { kind: 'dims', sizes: tile.sizes, row: tile.row, column: tile.column }
+          ? {
+              kind: 'dims',
+              sizes: tile.sizes,
+              row: tile.row,
+              column: tile.column,
+              ...(windows ? { windows: true } : {}),
+            }
           : linear(),
         unroll: unrolledTurns(tile?.tile, device),
-        ...(tile && stagedProduct(group, plan)
+        ...(product && stagedProduct(group, plan)
           ? {
               staging: stagingPays(
-                tile.tile,
-                bound(program, plan.space[tile.row] ?? I.num(1)),
-                bound(program, plan.space[tile.column] ?? I.num(1)),
+                product.tile,
+                bound(program, plan.space[product.row] ?? I.num(1)),
+                bound(program, plan.space[product.column] ?? I.num(1)),
                 LOOP_WORKGROUP,
                 device,
               ),
@@ -270,7 +279,7 @@ export function scheduleGroup(
         buildTranspose('k', group, crossing, params, builder),
       );
   }
-  if (reductions.length > 0 && !(first?.schedule.kind === 'loop' && first.schedule.contraction)) {
+  if (reductions.length > 0 && !tiled(first)) {
     const placement = placeRows(group);
     if (placement) {
       const params = rowParams(group, placement, options);
@@ -333,6 +342,11 @@ export function scheduleGroup(
     });
   }
   return { ok: false, verdicts };
+}
+
+/** Whether it is a loop whose results share what they read in a register tile. */
+function tiled(s: Scheduled | undefined): boolean {
+  return s?.schedule.kind === 'loop' && s.schedule.params.tile.kind === 'dims';
 }
 
 /** What a square through workgroup memory may take of the time of the plain loop. */

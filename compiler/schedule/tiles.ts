@@ -30,12 +30,15 @@ export interface ContractionTile {
 
 const operandsOf = (row: number, column: number): number => 4 * row + column;
 
+/** Positions of a reduction that is written out whole. */
+export const LARGEST_WINDOW = 32;
+
 /** The largest tile along a dim. */
 const MOST = 8;
 /** 32-bit registers an invocation may fill with accumulators and operands before it loses more by spilling. */
 const REGISTERS = 128;
 /** A load of four neighbours against one of a single element. */
-const VECTOR_LOAD = 1.5;
+export const VECTOR_LOAD = 1.5;
 
 /**
  * The tile with the least modelled time per useful product: `(1 + loadWork · loads / products) · waste / use`.
@@ -127,6 +130,6 @@ export function linearTile(
 }
 
 /** The code of an access on a CPU, lane by lane and each with its check, in statements of arithmetic. */
-const ACCESS_CODE = 4;
+export const ACCESS_CODE = 4;
 /** Enough for every core of a CPU to have several workgroups. */
 const MANY_INVOCATIONS = 2048;

@@ -30,6 +30,28 @@ describe('register tiles', () => {
       });
   });
 
+  it('of a window are along the dims in which results share what they read', () => {
+    const tileOf = (source: string, name: string): unknown => {
+      const c = compile(
+        { file: 'a.fuse', bytes: new TextEncoder().encode(`${source}\noutput y`) },
+        { device: device(name) },
+      );
+      return c.result.after.kernels[0]?.schedule['tile'];
+    };
+    const depthwise =
+      'input x: f32[1, 96, 56, 56]\nparam w: f32[96, 1, 3, 3]\ny = conv2d(x, w, padding=1, groups=96)';
+    assert.equal(tileOf(depthwise, 'software'), '1×1×2×4');
+    assert.equal(tileOf(depthwise, 'llvmpipe'), '1×1×4×4');
+    assert.equal(tileOf(depthwise, 'integrated'), '1×1×4×4');
+    // Pools that don't overlap share nothing but the vectors' stores.
+    const pool = 'input x: f32[1, 96, 56, 56]\ny = max_pool2d(x, 2)';
+    // Short sums, each over elements of its own, share nothing at all.
+    const sum = 'input x: f32[5000, 12]\ny = sum(x, axis=1)';
+    for (const source of [pool, sum])
+      for (const name of ['software', 'integrated'])
+        assert.doesNotMatch(String(tileOf(source, name)), /×/);
+  });
+
   it('have as many turns of the sum written out as stay decoded', () => {
     const tile = contractionTile(4096, 4096, 4096 * 4096, device('software'));
     assert.equal(unrolledTurns(tile, device('software')), 2);
