@@ -105,6 +105,7 @@ const families = [
   ['Normalisation', 'normalization', 'normalizationOps'],
   ['Losses', 'losses', 'lossOps'],
   ['Matrix products', 'contractions', 'contractionOps'],
+  ['Matrices', 'matrices', 'matrixOps'],
   ['Convolution', 'convolution', 'convolutionOps'],
   ['Pooling', 'pooling', 'poolingOps'],
   ['Gather', 'gather', 'gatherOps'],

@@ -3,6 +3,7 @@
  */
 import type { FuseForm, OpDef } from './op';
 import { composedOps } from './composed';
+import { matrixOps } from './matrices';
 import { activationOps } from './activation';
 import { unaryOps } from './unary';
 import { choiceOps } from './choice';
@@ -43,6 +44,7 @@ export const OPS: readonly OpDef[] = [
   ...pointwiseOps,
   ...choiceOps,
   ...composedOps,
+  ...matrixOps,
   ...activationOps,
   ...shapeOps,
   ...slicingOps,

@@ -27,9 +27,11 @@ import {
   lowest,
   over,
   plus,
+  power,
   product,
   reduceOver,
   requireShape,
+  root,
   times,
 } from './products';
 import {
@@ -143,19 +145,6 @@ function constantFirst(counts: readonly IndexExpr[]): IndexExpr[] {
   const rest = counts.filter((n) => I.constOf(n) === undefined);
   const one = I.product(constants);
   return rest.length > 0 && I.isConst(one, 1) ? rest : [one, ...rest];
-}
-
-/** |x|^p, with the common powers written out. */
-function power(x: Expr, p: number): Expr {
-  if (p === 1) return unary('abs', x);
-  if (p === 2) return times(x, x);
-  return binary('pow', unary('abs', x), constant(p, x.dtype));
-}
-
-function root(x: Expr, p: number): Expr {
-  if (p === 1) return x;
-  if (p === 2) return unary('sqrt', x);
-  return binary('pow', x, constant(1 / p, x.dtype));
 }
 
 function normOrder(ctx: LowerContext): number {

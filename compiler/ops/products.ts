@@ -154,6 +154,20 @@ export function clampedIndex(value: Expr, extent: Dim): IndexExpr {
   return dynIndex(clamp(v, 0, indexValue(I.sub(extent, 1), 'i32')), extent);
 }
 
+/** |x|^p, with the common powers written out. */
+export function power(x: Expr, p: number): Expr {
+  if (p === 1) return unary('abs', x);
+  if (p === 2) return times(x, x);
+  return binary('pow', unary('abs', x), constant(p, x.dtype));
+}
+
+/** The p-th root. */
+export function root(x: Expr, p: number): Expr {
+  if (p === 1) return x;
+  if (p === 2) return unary('sqrt', x);
+  return binary('pow', x, constant(1 / p, x.dtype));
+}
+
 // ---------------------------------------------------------------------------------------------
 // Lists
 
