@@ -6,6 +6,7 @@ import {
   type KernelView,
   type Decision,
   type FusionStep,
+  type NodeView,
   opsOneByOne,
   type PlanView,
   type OverrideView,
@@ -204,11 +205,19 @@ function decisions(
   const { paint } = options;
   const tensors = new Map(r.graph.tensors.map((t) => [t.id, t.name]));
   const nodes = new Map(r.graph.nodes.map((n) => [n.id, n]));
+  const own = (n: NodeView): string => {
+    const result = n.results[0];
+    return plain(n.name || ((result === undefined ? undefined : tensors.get(result)) ?? n.id));
+  };
+  const times = new Map<string, number>();
+  for (const n of nodes.values()) times.set(own(n), (times.get(own(n)) ?? 0) + 1);
   const nameOf = (id: string): string => {
     const n = nodes.get(id);
     if (!n) return plain(tensors.get(id) ?? id);
-    const result = n.results[0];
-    return plain(n.name || ((result === undefined ? undefined : tensors.get(result)) ?? n.id));
+    const name = own(n);
+    // A name that is taken again says little: x → x.
+    if ((times.get(name) ?? 0) < 2) return name;
+    return `${name} (${n.op}${n.range ? `, line ${n.range.start.line + 1}` : ''})`;
   };
   // Edges from inputs and weights are reads of memory in any plan; they are no missed fusions.
   const between = r.decisions.filter((d) => nodes.has(d.from));

@@ -75,6 +75,16 @@ describe('fusion-lens', function () {
     }
   });
 
+  it('tells values apart whose name was taken again', async () => {
+    await writeFile(
+      file('again.fuse'),
+      'input x: f32[512, 512]\nx = x @ x\nx = relu(x)\nx = x @ x.T\nx -= 1\noutput x\nnofuse x -> x\n',
+    );
+    const r = await cli(['explain', file('again.fuse')]);
+    assert.match(r.out, /x \(relu, line 3\) → x \(matmul, line 4\)/);
+    assert.doesNotMatch(r.out, /x → x/);
+  });
+
   it('exits with 1 for faults of the input and expectations that failed', async () => {
     for (const [name, code] of [
       ['wrong.fuse', undefined],
