@@ -26,7 +26,7 @@ import {
 import { PipelineCache } from './pipelines';
 import { Resident } from './resident';
 import { toStorage, type StorageArray } from './storage';
-import { recording, type Trace } from './trace';
+import { encodeCopies, recording, type Trace } from './trace';
 import { Agreement, OVERRUN, race, type Racer, type Stored } from './trial';
 import type {
   AdapterInfo,
@@ -370,14 +370,7 @@ export class Session {
         if (some.length === 0) return;
         await this.device.scoped(undefined, () => {
           const encoder = gpu.createCommandEncoder();
-          for (const c of some)
-            encoder.copyBufferToBuffer(
-              loaded.buffer(c.from),
-              c.fromOffset,
-              loaded.buffer(c.to),
-              c.toOffset,
-              c.bytes,
-            );
+          encodeCopies(encoder, some, loaded);
           gpu.queue.submit([encoder.finish()]);
         });
       },

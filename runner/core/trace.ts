@@ -82,6 +82,15 @@ export function numbersWritten(trace: Trace): Int32Array<ArrayBuffer> {
   return Int32Array.from(all);
 }
 
+export function encodeCopies(
+  encoder: GPUCommandEncoder,
+  copies: readonly BufferCopy[],
+  loaded: LoadedPlan,
+): void {
+  for (const { from, fromOffset, to, toOffset, bytes } of copies)
+    encoder.copyBufferToBuffer(loaded.buffer(from), fromOffset, loaded.buffer(to), toOffset, bytes);
+}
+
 /** Encodes the run: dispatches in passes, copies between them. */
 export function encodeReplay(
   encoder: GPUCommandEncoder,
@@ -104,14 +113,7 @@ export function encodeReplay(
       }
       case 'copy':
         between();
-        for (const x of c.copies)
-          encoder.copyBufferToBuffer(
-            loaded.buffer(x.from),
-            x.fromOffset,
-            loaded.buffer(x.to),
-            x.toOffset,
-            x.bytes,
-          );
+        encodeCopies(encoder, c.copies, loaded);
         break;
       case 'write':
         between();
