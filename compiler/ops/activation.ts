@@ -26,6 +26,7 @@ import {
   tensorParam,
   times,
   axisParam,
+  requireBroadcast,
 } from './shared';
 
 const X = tensorParam('input', 'x', 'self');
@@ -338,6 +339,7 @@ function biasGelu(name: string, onnx: string, tanh: boolean): OpDef {
     lower: (ctx) => {
       const x = ctx.input(0);
       const bias = ctx.arity > 1 ? ctx.optional(1) : undefined;
+      if (bias) requireBroadcast(ctx, bias, x.shape, 'the bias');
       const dtype = floatResult(x.dtype);
       return ctx.pointwise(x.shape, dtype, (index) =>
         inFloat(x.at(index), dtype, (e) =>

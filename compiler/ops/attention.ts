@@ -6,7 +6,7 @@
  *  - *offset*: how many keys precede the first query: causal masking lets query i see key j when
  *    j <= i + offset.
  */
-import type { DType } from '../graph/dtype';
+import { type DType, isFloat } from '../graph/dtype';
 import { cast, type Expr, indexValue, select, unary, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Dim, IndexExpr } from '../ir/indexExpr';
@@ -55,6 +55,13 @@ function requireRank(ctx: LowerContext, tensors: readonly LTensor[]): number {
 
 /** The heads of q per head of k and v. */
 export function groupOf(ctx: LowerContext, q: LTensor, k: LTensor, v: LTensor): number {
+  for (const t of [q, k, v])
+    if (!isFloat(t.dtype)) ctx.fail('BAD_DTYPE', `attention is over floats, not ${t.dtype}`);
+    else if (t.shape.length !== 4)
+      ctx.fail(
+        'SHAPE_MISMATCH',
+        `heads are [batch, heads, sequence, size]; an operand is ${I.printShape(t.shape)}`,
+      );
   const [a, b] = [at(q.shape, 1), at(k.shape, 1)];
   ctx.requireEqual(b, at(v.shape, 1), 'the heads of k and v');
   if (I.same(a, b)) return 1;

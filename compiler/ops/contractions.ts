@@ -217,6 +217,7 @@ export function matmulZero(
 ): Factor {
   if (!zero) return (e) => cast(e, 'i32');
   const rank = t.shape.length;
+  if (rank === 0) ctx.fail('SHAPE_MISMATCH', 'a number is no operand of a matrix product');
   const axis = side === 'left' ? rank - 2 : rank - 1;
   const shape = zero.shape;
   const single = shape.every((d) => I.isConst(d, 1));

@@ -9,6 +9,7 @@ import type { Compute } from '../ir/compute';
 import { type BinaryFn, type Expr, isComparison, type UnaryFn, type ValueId } from '../ir/expr';
 import * as I from '../ir/indexExpr';
 import type { Atom, IndexExpr } from '../ir/indexExpr';
+import { highest, lowest } from './products';
 
 /** A number, or a size that is not a constant. */
 export type Known = number | IndexExpr;
@@ -122,7 +123,7 @@ function evaluatePoint(
   });
   if (!ok) return undefined;
   if (monoid.kind === 'argmax' || monoid.kind === 'argmin') return best;
-  return acc ?? MONOID_IDENTITY[monoid.kind];
+  return acc ?? identityOf(monoid.kind, c.accumulator);
 }
 
 const MONOID_FN = {
@@ -133,7 +134,13 @@ const MONOID_FN = {
   and: 'and',
   or: 'or',
 } as const;
-const MONOID_IDENTITY = { sum: 0, prod: 1, max: -Infinity, min: Infinity, and: 1, or: 0 } as const;
+const MONOID_IDENTITY = { sum: 0, prod: 1, and: 1, or: 0 } as const;
+
+/** What nothing at all combines to. */
+function identityOf(kind: keyof typeof MONOID_FN, t: DType): number {
+  if (kind === 'max') return lowest(t);
+  return kind === 'min' ? highest(t) : MONOID_IDENTITY[kind];
+}
 
 /** One expression with loop variables bound; undefined when it needs something unknown. */
 export function evaluateExpr(
@@ -215,6 +222,8 @@ export function evaluateExpr(
       if (a === undefined || typeof a !== 'number')
         return isFloat(e.dtype) || e.dtype === 'bool' ? undefined : a;
       if (e.dtype === 'bool') return a ? 1 : 0;
+      // No integer is infinite: what it becomes is the GPU's to say.
+      if (!isFloat(e.dtype) && !Number.isFinite(a)) return undefined;
       return isFloat(e.dtype) ? a : wrapped(isFloat(e.a.dtype) ? Math.trunc(a) : a, e.dtype);
     }
   }

@@ -136,6 +136,7 @@ function weightsOf(
 /** Picked along the last axis. */
 function lowerArrayFeatureExtractor(ctx: LowerContext): LTensor {
   const x = ctx.input(0);
+  if (x.shape.length === 0) ctx.fail('SHAPE_MISMATCH', 'a number has no features');
   const data = x.shape.length === 1 ? reshapeView(ctx, x, [1, ...x.shape]) : x;
   const y = ctx.input(1);
   const flat = reshapeView(ctx, y, [I.product(y.shape)]);

@@ -24,6 +24,7 @@ import {
 import {
   attrsOf,
   axisParam,
+  operandOfRank,
   optionalParam,
   plainAttr,
   reshapeView,
@@ -68,6 +69,12 @@ function progression(values: readonly number[]): { start: number; step: number }
 }
 
 /** Whole slices of `data` along `axis`, picked by `indices` of any rank, by default also from the end. */
+/** A fault where there is something to look up, in nothing. */
+function requireSome(ctx: LowerContext, extent: Dim, indices: LTensor): void {
+  if (I.isConst(extent, 0) && !indices.shape.some((d) => I.isConst(d, 0)))
+    ctx.fail('SHAPE_MISMATCH', 'indices look up elements along a dim of size 0, which has none');
+}
+
 export function gather(
   ctx: LowerContext,
   data: LTensor,
@@ -77,6 +84,7 @@ export function gather(
 ): LTensor {
   requireIntegers(ctx, indices, 'the indices of a gather');
   const extent = at(data.shape, axis);
+  requireSome(ctx, extent, indices);
   const m = indices.shape.length;
   const shape = [...data.shape.slice(0, axis), ...indices.shape, ...data.shape.slice(axis + 1)];
   const source = (index: readonly IndexExpr[], picked: IndexExpr): IndexExpr[] => [
@@ -129,7 +137,7 @@ function lowerGatherElements(ctx: LowerContext): LTensor {
   }
   indices.shape.forEach((d, i) => {
     const [n, m] = [I.constOf(d), I.constOf(at(data.shape, i))];
-    if (i !== axis && n !== undefined && m !== undefined && n > m) {
+    if (i !== axis && m !== undefined && (n === undefined ? m === 0 : n > m)) {
       ctx.fail(
         'SHAPE_MISMATCH',
         `the indices ${I.printShape(indices.shape)} reach over the data ${I.printShape(data.shape)} in dim ${i}`,
@@ -137,6 +145,7 @@ function lowerGatherElements(ctx: LowerContext): LTensor {
     }
   });
   const extent = at(data.shape, axis);
+  requireSome(ctx, extent, indices);
   return ctx.pointwise(indices.shape, data.dtype, (index) =>
     data.at(index.map((i, d) => (d === axis ? wrappedIndex(indices.at(index), extent) : i))),
   );
@@ -197,7 +206,8 @@ function lowerOneHot(ctx: LowerContext): LTensor {
       `the number of classes is ${I.printIndex(depth)}: it must be at least 1`,
     );
   }
-  const values = ctx.optional(2);
+  const values = ctx.optional(2) && operandOfRank(ctx, 2, [1], 'the two values of one-hot');
+  if (values) ctx.requireEqual(at(values.shape, 0), I.num(2), 'the values of one-hot and 2');
   const dtype = values ? values.dtype : 'i64';
   const rank = indices.shape.length;
   const axis = ctx.axis(ctx.int('axis', -1), rank + 1);
@@ -260,7 +270,12 @@ function lowerTensorScatter(ctx: LowerContext): LTensor {
   if (axis === 0) ctx.fail('BAD_AXIS', 'the axis of TensorScatter must not be the batch dim');
   if (where) requireShape(ctx, where.shape, [at(past.shape, 0)], 'write_indices');
   const length = at(past.shape, axis);
-  const written = at(update.shape, axis);
+  const written =
+    update.shape[axis] ??
+    ctx.fail(
+      'SHAPE_MISMATCH',
+      `the update ${I.printShape(update.shape)} must have as many dims as the cache ${I.printShape(past.shape)}`,
+    );
   requireShape(
     ctx,
     update.shape,
@@ -277,7 +292,8 @@ function lowerTensorScatter(ctx: LowerContext): LTensor {
         : direct;
     const inside = both(atMost(0, own), below(own, sizeAs(written, 'i32')));
     const from = clampedIndex(own, written);
-    return select(inside, update.at(index.map((i, d) => (d === axis ? from : i))), past.at(index));
+    const fresh = update.at(index.map((i, d) => (d === axis ? from : i)));
+    return select(inside, cast(fresh, past.dtype), past.at(index));
   });
 }
 

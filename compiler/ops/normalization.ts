@@ -8,17 +8,14 @@
 import { binary, cast, constant, type Expr, select, unary, when } from '../ir/expr';
 import {
   add,
-  constOf,
   type Dim,
   exactDiv,
   floorDiv,
   type IndexExpr,
-  isConst,
   mod,
   num,
   printIndex,
   printShape,
-  same,
   sub,
 } from '../ir/indexExpr';
 import type { FuseArg, FuseCall, FuseForm, FuseParam, LowerContext, LTensor, OpDef } from './op';
@@ -45,6 +42,7 @@ import {
   sizesOf,
   tensorParam,
   times,
+  requireBroadcast,
 } from './shared';
 import {
   deviationsOver,
@@ -117,22 +115,9 @@ function trailingAxes(ctx: LowerContext, x: LTensor): number[] {
   return x.shape.flatMap((_, i) => (i >= first ? [i] : []));
 }
 
-/** A fault unless the operand broadcasts to the normalised dims, at the end of x's. */
+/** A fault unless the operand, where it is given, broadcasts to x. */
 function checkScale(ctx: LowerContext, x: LTensor, t: LTensor | undefined, what: string): void {
-  if (!t) return;
-  const lead = x.shape.length - t.shape.length;
-  const fits =
-    lead >= 0 && t.shape.every((d, i) => isConst(d, 1) || mayEqual(d, x.shape[lead + i] ?? num(1)));
-  if (!fits) {
-    ctx.fail(
-      'SHAPE_MISMATCH',
-      `the ${what} of shape ${printShape(t.shape)} doesn't broadcast to the operand's ${printShape(x.shape)}`,
-    );
-  }
-}
-
-function mayEqual(a: Dim, b: Dim): boolean {
-  return same(a, b) || constOf(a) === undefined || constOf(b) === undefined;
+  if (t) requireBroadcast(ctx, t, x.shape, `the ${what}`);
 }
 
 export interface Trailing {

@@ -520,6 +520,8 @@ function lowerResize(ctx: LowerContext): LTensor {
     isLegacy(ctx) ? 'asymmetric' : 'half_pixel',
   );
   const shape = x.shape.map((d, i) => all.find((a) => a.axis === i)?.out ?? d);
+  if (x.shape.some((d, i) => I.isConst(d, 0) && !I.isConst(shape[i] ?? I.num(0), 0)))
+    ctx.fail('SHAPE_MISMATCH', `there is nothing in ${I.printShape(x.shape)} to resize`);
   const spec: ResizeSpec = {
     x,
     axes: all.filter((a) => !changesNothing(a, transform)),

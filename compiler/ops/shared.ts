@@ -89,6 +89,41 @@ export function expandView(ctx: LowerContext, t: LTensor, shape: readonly IndexL
   );
 }
 
+/** A fault unless the operand broadcasts to a shape that is given; only then may it be read by its places. */
+export function requireBroadcast(
+  ctx: LowerContext,
+  t: LTensor,
+  shape: readonly Dim[],
+  what: string,
+): void {
+  const lead = shape.length - t.shape.length;
+  const text = `${what} of shape ${printShape(t.shape)} doesn't broadcast to the operand's ${printShape(shape)}`;
+  if (lead < 0) ctx.fail('SHAPE_MISMATCH', text);
+  t.shape.forEach((d, i) => {
+    if (isConst(d, 1)) return;
+    const other = shape[lead + i] ?? num(1);
+    if (constOf(d) !== undefined && constOf(other) !== undefined && !same(d, other))
+      ctx.fail('SHAPE_MISMATCH', text);
+    ctx.requireEqual(d, other, `dim ${i} of ${what} and dim ${lead + i} of ${printShape(shape)}`);
+  });
+}
+
+/** Operand i, a fault unless it has one of the ranks. */
+export function operandOfRank(
+  ctx: LowerContext,
+  i: number,
+  ranks: readonly number[],
+  what: string,
+): LTensor {
+  const t = ctx.input(i);
+  if (!ranks.includes(t.shape.length))
+    ctx.fail(
+      'SHAPE_MISMATCH',
+      `${what} must have ${ranks.join(' or ')} dims; its shape is ${printShape(t.shape)}`,
+    );
+  return t;
+}
+
 /** One of the elements that {@link elementwise} hands to its body: there are as many as operands. */
 export function element(e: Expr | undefined): Expr {
   if (!e) throw new Error('an operand without an element');

@@ -39,7 +39,7 @@ import {
   wrappedIndex,
 } from '../products';
 import { turn } from '../rotary';
-import { atBroadcast, scalarElement, sizeAs } from '../shared';
+import { atBroadcast, operandOfRank, requireBroadcast, scalarElement, sizeAs } from '../shared';
 import { MS, optionalOperand } from './domain';
 
 // ---------------------------------------------------------------------------------------------
@@ -136,8 +136,13 @@ function projected(
 }
 
 /** Part i of [batch, sequence, heads, parts, size], as [batch, heads, sequence, size]. */
-function partOf(ctx: LowerContext, packed: LTensor, i: number): LTensor {
-  const [b, s, h, , d] = packed.shape;
+function partOf(ctx: LowerContext, packed: LTensor, i: number, parts: number): LTensor {
+  const [b, s, h, p, d] = packed.shape;
+  ctx.requireEqual(
+    p ?? I.num(0),
+    I.num(parts),
+    'the parts of a packed operand, the dim before the last,',
+  );
   return ctx.view([b ?? 1, h ?? 1, s ?? 1, d ?? 1], packed, (index) => [
     at(index, 0),
     at(index, 2),
@@ -150,20 +155,25 @@ function partOf(ctx: LowerContext, packed: LTensor, i: number): LTensor {
 /** The heads of queries, keys and values, in whichever way they are packed, with one bias for all three. */
 function multiHeads(ctx: LowerContext): readonly [LTensor, LTensor, LTensor] {
   const [query, key, value] = [ctx.input(0), optionalOperand(ctx, 1), optionalOperand(ctx, 2)];
-  const bias = optionalOperand(ctx, 3);
+  const bias = optionalOperand(ctx, 3) && operandOfRank(ctx, 3, [1], 'the bias');
   const heads = ctx.int('num_heads');
   const packed = query.shape.length === 5 ? query : undefined;
   const packedKeys = key?.shape.length === 5 ? key : undefined;
   if (bias && (packed || packedKeys)) ctx.unsupported('a bias for packed keys and values');
-  if (packed) return [partOf(ctx, packed, 0), partOf(ctx, packed, 1), partOf(ctx, packed, 2)];
+  if (packed)
+    return [partOf(ctx, packed, 0, 3), partOf(ctx, packed, 1, 3), partOf(ctx, packed, 2, 3)];
   const q = projected(ctx, query, bias, I.num(0), heads, 'the query');
-  if (packedKeys) return [q, partOf(ctx, packedKeys, 0), partOf(ctx, packedKeys, 1)];
+  if (packedKeys) return [q, partOf(ctx, packedKeys, 0, 2), partOf(ctx, packedKeys, 1, 2)];
   if (!key || !value)
     return ctx.fail(
       'MISSING_OPERAND',
       'without keys and values the query must hold them too: [batch, sequence, heads, 3, size]',
     );
   const width = I.mul(at(q.shape, 1), at(q.shape, 3));
+  if (bias && key.shape.length === 3 && value.shape.length === 3) {
+    const all = I.add(I.add(width, at(key.shape, 2)), at(value.shape, 2));
+    ctx.requireEqual(at(bias.shape, 0), all, 'the bias and the sizes of query, key and value');
+  }
   return [
     q,
     projected(ctx, key, bias, width, heads, 'the key'),
@@ -245,12 +255,23 @@ function packedHeads(
   return [y, concat(ctx, [lead(k), lead(v)], 0)];
 }
 
+/** The number of a bias for a column of a projection. */
+function biasAt(ctx: LowerContext, bias: LTensor, columns: Dim): (column: IndexExpr) => Expr {
+  if (bias.shape.length !== 1)
+    ctx.fail('SHAPE_MISMATCH', `the bias must be a vector; it is ${I.printShape(bias.shape)}`);
+  ctx.requireEqual(at(bias.shape, 0), columns, 'the bias and the columns of the projection');
+  return (column) => bias.at([column]);
+}
+
 /** One product gives queries, keys and values: input, weights [size, 3 · size], bias, mask, past, scores' bias. */
 function lowerPackedAttention(ctx: LowerContext): readonly LTensor[] {
-  const [x, w, bias] = [ctx.input(0), ctx.input(1), optionalOperand(ctx, 2)];
+  const x = operandOfRank(ctx, 0, [3], 'the input');
+  const [w, bias] = [operandOfRank(ctx, 1, [2], 'the matrix of weights'), optionalOperand(ctx, 2)];
   const sum = matmul(ctx, x, w, x.dtype);
   const all = bias
-    ? ctx.pointwise(sum.shape, sum.dtype, (i) => plus(sum.at(i), bias.at([at(i, 2)])))
+    ? ctx.pointwise(sum.shape, sum.dtype, (i) =>
+        plus(sum.at(i), cast(biasAt(ctx, bias, at(sum.shape, 2))(at(i, 2)), sum.dtype)),
+      )
     : sum;
   return packedHeads(ctx, all, optionalOperand(ctx, 4), {
     kept: optionalOperand(ctx, 3),
@@ -261,15 +282,18 @@ function lowerPackedAttention(ctx: LowerContext): readonly LTensor[] {
 
 /** The same of quantised tensors: input, weights, bias, two scales, mask, two zero points, past. */
 function lowerQuantisedAttention(ctx: LowerContext): readonly LTensor[] {
-  const [x, w, bias] = [ctx.input(0), ctx.input(1), ctx.input(2)];
+  const x = operandOfRank(ctx, 0, [3], 'the input');
+  const [w, bias] = [operandOfRank(ctx, 1, [2], 'the matrix of weights'), ctx.input(2)];
   const [scaleX, scaleW] = [ctx.input(3), ctx.input(4)];
   const left = matmulZero(ctx, x, optionalOperand(ctx, 6), 'left', 'input_zero_point');
   const right = matmulZero(ctx, w, optionalOperand(ctx, 7), 'right', 'weight_zero_point');
   const sum = matmul(ctx, x, w, 'i32', left, right);
+  requireBroadcast(ctx, scaleW, sum.shape, 'the scale of the weights');
+  const added = biasAt(ctx, bias, at(sum.shape, 2));
   const all = ctx.pointwise(sum.shape, bias.dtype, (index) => {
     const scale = times(scalarElement(ctx, scaleX, 'a scale'), atBroadcast(scaleW, index));
     const y = times(cast(sum.at(index), 'f32'), cast(scale, 'f32'));
-    return cast(plus(y, cast(bias.at([at(index, 2)]), 'f32')), bias.dtype);
+    return cast(plus(y, cast(added(at(index, 2)), 'f32')), bias.dtype);
   });
   return packedHeads(ctx, all, optionalOperand(ctx, 8), {
     kept: optionalOperand(ctx, 5),
@@ -438,13 +462,9 @@ function turned(
   place: (b: IndexExpr, s: IndexExpr) => Expr,
 ): LTensor {
   if (!ctx.bool('do_rotary', false)) return x;
-  const [cosines, sines, positions] = [ctx.input(7), ctx.input(8), optionalOperand(ctx, 9)];
-  for (const t of [cosines, sines])
-    if (t.shape.length !== 2)
-      ctx.fail(
-        'SHAPE_MISMATCH',
-        `the caches of cosines and sines are [positions, rotary / 2]; one is ${I.printShape(t.shape)}`,
-      );
+  const cosines = operandOfRank(ctx, 7, [2], 'the cache of cosines');
+  const sines = operandOfRank(ctx, 8, [2], 'the cache of sines');
+  const positions = optionalOperand(ctx, 9) && operandOfRank(ctx, 9, [2], 'positions');
   const row = (cache: LTensor, b: IndexExpr, s: IndexExpr): IndexExpr =>
     wrappedIndex(positions ? positions.at([b, s]) : place(b, s), at(cache.shape, 0));
   const element = turn({
@@ -490,7 +510,9 @@ function present(
 
 /** Positions come second: an offset for all, or one for each place. */
 function lowerContribRotary(ctx: LowerContext): LTensor {
-  const [x, positions, cosines, sines] = [ctx.input(0), ctx.input(1), ctx.input(2), ctx.input(3)];
+  const [x, positions] = [ctx.input(0), operandOfRank(ctx, 1, [1, 2], 'positions')];
+  const cosines = operandOfRank(ctx, 2, [2], 'the cache of cosines');
+  const sines = operandOfRank(ctx, 3, [2], 'the cache of sines');
   if (ctx.bool('is_packed_batching', false)) ctx.unsupported('packed batches');
   const scale = ctx.float('scale', 1);
   if (scale !== 1) ctx.unsupported(`a scale of ${scale}`);

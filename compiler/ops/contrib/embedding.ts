@@ -13,7 +13,9 @@ import {
   broadcastShapes,
   computeFloat,
   inFloat,
+  operandOfRank,
   promote,
+  requireBroadcast,
   reshapeView,
 } from '../shared';
 import { complex, lowerDft } from '../signal';
@@ -24,9 +26,21 @@ import { MS, optionalOperand } from './domain';
  * sum before the norm.
  */
 function lowerEmbedding(ctx: LowerContext): readonly LTensor[] {
-  const [ids, segments] = [ctx.input(0), ctx.optional(1)];
-  const [words, places, kinds] = [ctx.input(2), ctx.input(3), ctx.optional(4)];
-  const [mask, positions] = [optionalOperand(ctx, 7), optionalOperand(ctx, 8)];
+  const ids = operandOfRank(ctx, 0, [2], 'the ids of words');
+  const segments = ctx.optional(1) && operandOfRank(ctx, 1, [2], 'the ids of segments');
+  const words = operandOfRank(ctx, 2, [2], 'the embedding of words');
+  const places = operandOfRank(ctx, 3, [2], 'the embedding of positions');
+  const kinds = ctx.optional(4) && operandOfRank(ctx, 4, [2], 'the embedding of segments');
+  const mask = optionalOperand(ctx, 7) && operandOfRank(ctx, 7, [2], 'the mask');
+  const positions = optionalOperand(ctx, 8) && operandOfRank(ctx, 8, [2], 'the positions');
+  for (const [t, what] of [
+    [segments, 'the ids of segments'],
+    [mask, 'the mask'],
+    [positions, 'the positions'],
+  ] as const)
+    if (t) requireBroadcast(ctx, t, ids.shape, what);
+  for (const t of [places, kinds])
+    if (t) ctx.requireEqual(at(t.shape, 1), at(words.shape, 1), 'the widths of embeddings');
   const [batch, rows] = [at(ids.shape, 0), at(ids.shape, 1)];
   const width = at(words.shape, 1);
   const t = computeFloat(words.dtype);
@@ -60,6 +74,7 @@ function lowerEmbedding(ctx: LowerContext): readonly LTensor[] {
 function lowerGemmFastGelu(ctx: LowerContext): LTensor {
   const [x, w, bias] = [ctx.input(0), ctx.input(1), optionalOperand(ctx, 2)];
   const y = matmul(ctx, x, w, promote([x, w]));
+  if (bias) requireBroadcast(ctx, bias, y.shape, 'the bias');
   return ctx.pointwise(y.shape, y.dtype, (index) =>
     inFloat(y.at(index), y.dtype, (e) =>
       gelu(bias ? plus(e, cast(atBroadcast(bias, index), e.dtype)) : e, true),
@@ -98,12 +113,12 @@ function lowerComplexProduct(ctx: LowerContext, conjugate: boolean): LTensor {
       'SHAPE_MISMATCH',
       `the last dim of ${I.printShape(shape)} must be 2, for the real and the imaginary part`,
     );
-  return ctx.pointwise(shape, promote([a, b]), (index) => {
-    const part = (t: LTensor, i: number): Expr =>
-      atBroadcast(
-        t,
-        index.map((p, k) => (k === last ? I.num(i) : p)),
-      );
+  const dtype = promote([a, b]);
+  return ctx.pointwise(shape, dtype, (index) => {
+    const part = (t: LTensor, i: number): Expr => {
+      const place = index.map((p, k) => (k === last ? I.num(i) : p));
+      return cast(atBroadcast(t, place), dtype);
+    };
     const [ar, ai, br] = [part(a, 0), part(a, 1), part(b, 0)];
     const bi = conjugate ? times(part(b, 1), -1) : part(b, 1);
     return complex(

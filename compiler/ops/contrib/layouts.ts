@@ -9,7 +9,14 @@ import { groupNorm } from '../normalization';
 import type { LowerContext, LTensor, OpDef } from '../op';
 import { lowerMaxPool } from '../pooling';
 import { at, plus, times } from '../products';
-import { atBroadcast, computeFloat, inFloat, transposeView } from '../shared';
+import {
+  atBroadcast,
+  computeFloat,
+  inFloat,
+  operandOfRank,
+  requireBroadcast,
+  transposeView,
+} from '../shared';
 import { lowerFusedConv } from './products';
 import { MS, optionalOperand } from './domain';
 
@@ -68,7 +75,8 @@ function lowerGroupNorm(ctx: LowerContext): LTensor {
 
 /** Group normalisation of x + skip + bias; that sum is its second result. */
 function lowerSkipGroupNorm(ctx: LowerContext): readonly LTensor[] {
-  const [x, skip, bias] = [ctx.input(0), ctx.input(3), optionalOperand(ctx, 4)];
+  const x = operandOfRank(ctx, 0, [3, 4, 5], 'the input');
+  const [skip, bias] = [ctx.input(3), optionalOperand(ctx, 4)];
   const last = ctx.bool('channels_last', true);
   const r = x.shape.length;
   const channel = last ? r - 1 : 1;
@@ -81,6 +89,10 @@ function lowerSkipGroupNorm(ctx: LowerContext): readonly LTensor[] {
           (index) => [at(index, 0), at(index, channel)],
         )
       : skip;
+  requireBroadcast(ctx, spread, x.shape, 'what is skipped to here');
+  if (bias && bias.shape.length !== 1)
+    ctx.fail('SHAPE_MISMATCH', `the bias must be a vector; it is ${I.printShape(bias.shape)}`);
+  if (bias) ctx.requireEqual(at(bias.shape, 0), at(x.shape, channel), 'the bias and the channels');
   const t = computeFloat(x.dtype);
   const sum = ctx.pointwise(x.shape, x.dtype, (index) => {
     const both = plus(cast(x.at(index), t), cast(atBroadcast(spread, index), t));
@@ -93,6 +105,8 @@ function lowerSkipGroupNorm(ctx: LowerContext): readonly LTensor[] {
 /** x + bias [C] + skip, with x [N, HW, C]. */
 function lowerBiasAdd(ctx: LowerContext): LTensor {
   const [x, bias, skip] = [ctx.input(0), ctx.input(1), ctx.input(2)];
+  requireBroadcast(ctx, bias, x.shape, 'the bias');
+  requireBroadcast(ctx, skip, x.shape, 'what is skipped to here');
   const t = computeFloat(x.dtype);
   return ctx.pointwise(x.shape, x.dtype, (index) => {
     const sum = plus(cast(x.at(index), t), cast(atBroadcast(bias, index), t));
@@ -102,8 +116,10 @@ function lowerBiasAdd(ctx: LowerContext): LTensor {
 
 /** The first half of x + bias times the gelu of its second half, halved along the last dim. */
 function lowerBiasSplitGelu(ctx: LowerContext): LTensor {
-  const [x, bias] = [ctx.input(0), ctx.input(1)];
+  const [x, bias] = [ctx.input(0), operandOfRank(ctx, 1, [1], 'the bias')];
   const last = x.shape.length - 1;
+  if (last < 0) ctx.fail('SHAPE_MISMATCH', 'a number has no halves');
+  ctx.requireEqual(at(bias.shape, 0), at(x.shape, last), 'the bias and the last dim');
   const half =
     I.exactDiv(at(x.shape, last), 2) ??
     ctx.fail('SHAPE_MISMATCH', `the last dim of ${I.printShape(x.shape)} must be even`);

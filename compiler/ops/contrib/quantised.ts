@@ -19,7 +19,7 @@ import { lowerAveragePool, lowerGlobalAveragePool } from '../pooling';
 import { at, below, greatest, minus, over, plus, times } from '../products';
 import { lowerMean } from '../reductions';
 import { saturate } from '../quantization';
-import { atBroadcast, broadcastShapes, scalarElement } from '../shared';
+import { atBroadcast, broadcastShapes, requireBroadcast, scalarElement } from '../shared';
 import { lowerSoftmax } from '../softmax';
 import { MS, optionalOperand } from './domain';
 import { channelsLast } from './layouts';
@@ -45,16 +45,24 @@ function scaledProduct(
   scaleB: LTensor,
   bias: LTensor | undefined,
 ): LTensor {
+  requireBroadcast(ctx, scaleA, sum.shape, 'the scale of the left matrix');
+  requireBroadcast(ctx, scaleB, sum.shape, 'the scale of the right matrix');
+  if (bias) requireBroadcast(ctx, bias, sum.shape, 'the bias');
   return ctx.pointwise(sum.shape, 'f32', (index) => {
-    const scale = times(atBroadcast(scaleA, index), atBroadcast(scaleB, index));
+    const scale = times(
+      cast(atBroadcast(scaleA, index), 'f32'),
+      cast(atBroadcast(scaleB, index), 'f32'),
+    );
     const y = times(cast(sum.at(index), 'f32'), scale);
-    return bias ? plus(y, atBroadcast(bias, index)) : y;
+    return bias ? plus(y, cast(atBroadcast(bias, index), 'f32')) : y;
   });
 }
 
 /** A quantised by its own range, to unsigned 8 bits; then as above. */
 function lowerDynamicMatmul(ctx: LowerContext): LTensor {
   const [a, b, scaleB] = [ctx.input(0), ctx.input(1), ctx.input(2)];
+  if (a.dtype !== 'f32')
+    ctx.fail('BAD_DTYPE', `the left matrix is quantised here: it must be f32, not ${a.dtype}`);
   const extreme = (monoid: 'min' | 'max'): LTensor =>
     ctx.reduce({ shape: [], over: a.shape, monoid }, (_, r) => a.at(r));
   const [low, high] = [extreme('min'), extreme('max')];
@@ -168,6 +176,7 @@ function lowerQuantisedGemm(ctx: LowerContext): LTensor {
   const product = lowerGemm(ctx.derive([left, right, undefined], plain));
   const alpha = ctx.float('alpha', 1);
   const [scaleA, scaleB] = [ctx.input(1), ctx.input(4)];
+  if (c) requireBroadcast(ctx, c, product.shape, 'the addend');
   const perColumn = (t: LTensor, column: IndexExpr): Expr =>
     t.shape.every((d) => I.isConst(d, 1)) ? scalarElement(ctx, t, 'a scale') : t.at([column]);
   // C is at the scale of the product, in 32 bits.
