@@ -270,6 +270,11 @@ export class Workbench {
   /** Clicks the first part of a CodeLens (the text between two separators) that matches. */
   async clickCodeLens(pattern: RegExp): Promise<void> {
     const link = await poll(defaultTimeoutMs, async () => {
+      // Lenses that are about to change move the links behind them, perhaps out of reach.
+      const all = await this.page.$$eval('.codelens-decoration', (list) =>
+        list.map((e) => e.textContent ?? '').join(' '),
+      );
+      if (all.includes('updating…')) return undefined;
       for (const a of await this.page.$$('.codelens-decoration a')) {
         const text = await a.evaluate((element) => element.textContent ?? '');
         if (pattern.test(text.replace(/\u00a0/g, ' ').trim())) return a;
