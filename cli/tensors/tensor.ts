@@ -11,6 +11,7 @@ import {
   type DType,
   contentBytes,
   dtypeBytes,
+  sharesByte,
   isFloat,
   isInteger,
   type Storage,
@@ -45,7 +46,7 @@ export function toNumbers(t: HostTensor): readonly number[] {
 export function encodeNumbers(values: ArrayLike<number>, dtype: DType): Uint8Array {
   const size = dtypeBytes(dtype);
   const bytes = new Uint8Array(contentBytes(dtype, values.length));
-  if (dtype === 'i4' || dtype === 'u4') {
+  if (sharesByte(dtype)) {
     for (let i = 0; i < values.length; i++) {
       const half = ((values[i] ?? 0) & 15) << (4 * (i % 2));
       bytes[i >> 1] = (bytes[i >> 1] ?? 0) | half;

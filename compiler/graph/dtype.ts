@@ -66,6 +66,11 @@ export function dtypeBytes(t: DType): number {
   }
 }
 
+/** Whether two elements share a byte in a file, and an integer of an ONNX tensor's typed field. */
+export function sharesByte(t: DType): t is 'i4' | 'u4' {
+  return t === 'i4' || t === 'u4';
+}
+
 /** Bytes of a tensor's contents in a file. */
 export function contentBytes(t: DType, elements: number): number {
   return Math.ceil(elements * dtypeBytes(t));

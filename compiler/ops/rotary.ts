@@ -3,14 +3,14 @@
  */
 import { cast, type Expr, when } from '../ir/expr';
 import * as I from '../ir/indexExpr';
-import type { Dim, IndexExpr } from '../ir/indexExpr';
+import type { IndexExpr } from '../ir/indexExpr';
 import { splitHeads } from './attentionCore';
 import type { LowerContext, LTensor, OpDef } from './op';
 import { at, minus, plus, times, wide, wrappedIndex } from './products';
 import { optionalParam, optionalTensor, tensorParam } from './shared';
 
 /** Rotates pairs of features by position-dependent angles; features past the rotary dim stay. */
-function lowerRotary(ctx: LowerContext): LTensor {
+export function lowerRotary(ctx: LowerContext): LTensor {
   const [x, cosines, sines, positions] = [
     ctx.input(0),
     ctx.input(1),
@@ -39,6 +39,7 @@ function lowerRotary(ctx: LowerContext): LTensor {
       `the rotary dim ${I.printIndex(rotary)} must be even and at most the head size ${I.printIndex(size)}`,
     );
   }
+  const interleaved = ctx.bool('interleaved', false);
   const cacheRank = positions ? 2 : 3;
   for (const [t, what] of [
     [cosines, 'cos_cache'],
@@ -62,42 +63,12 @@ function lowerRotary(ctx: LowerContext): LTensor {
     }
     return cache.at([wrappedIndex(positions.at([b, s]), at(cache.shape, 0)), d]);
   };
-  const turned = turn({
-    x: x4,
-    rotary,
-    interleaved: ctx.bool('interleaved', false),
-    cosine: (b, s, angle) => pick(cosines, b, s, angle),
-    sine: (b, s, angle) => pick(sines, b, s, angle),
-  });
-  return ctx.pointwise(x.shape, x.dtype, (index) => {
-    if (rank === 4) return turned(index);
-    const [h, d] = I.delinearise(at(index, 2), [at(x4.shape, 1), size]);
-    return turned([at(index, 0), h ?? I.num(0), at(index, 1), d ?? I.num(0)]);
-  });
-}
-
-/** How the features of [batch, heads, sequence, size] are turned. */
-export interface Turning {
-  readonly x: LTensor;
-  /** How many features are turned; an even number, at most the head size. */
-  readonly rotary: Dim;
-  /** Whether the features of a pair are neighbours, or half the rotary dim apart. */
-  readonly interleaved: boolean;
-  cosine(batch: IndexExpr, place: IndexExpr, angle: IndexExpr): Expr;
-  sine(batch: IndexExpr, place: IndexExpr, angle: IndexExpr): Expr;
-}
-
-/** The turned feature at [batch, head, place, feature]; features past the rotary dim stay. */
-export function turn(t: Turning): (index: readonly IndexExpr[]) => Expr {
-  const { x, rotary, interleaved } = t;
   const acc = wide(x.dtype);
-  const half = I.floorDiv(rotary, 2);
-  return (index) => {
-    const [b, h, s, d] = [at(index, 0), at(index, 1), at(index, 2), at(index, 3)];
-    const load = (p: IndexExpr): Expr => cast(x.at([b, h, s, p]), acc);
+  const element = (b: IndexExpr, h: IndexExpr, s: IndexExpr, d: IndexExpr): Expr => {
+    const load = (p: IndexExpr): Expr => cast(x4.at([b, h, s, p]), acc);
     const rotated = (angle: IndexExpr, partner: IndexExpr, sign: -1 | 1): Expr => {
-      const own = times(load(d), cast(t.cosine(b, s, angle), acc));
-      const other = times(load(partner), cast(t.sine(b, s, angle), acc));
+      const own = times(load(d), cast(pick(cosines, b, s, angle), acc));
+      const other = times(load(partner), cast(pick(sines, b, s, angle), acc));
       return sign === 1 ? plus(own, other) : minus(own, other);
     };
     const first = interleaved
@@ -110,11 +81,16 @@ export function turn(t: Turning): (index: readonly IndexExpr[]) => Expr {
           rotated(I.floorDiv(d, 2), I.sub(d, 1), 1),
         )
       : when([first], rotated(d, I.add(d, half), -1), rotated(I.sub(d, half), I.sub(d, half), 1));
-    const e = I.same(rotary, at(x.shape, 3))
+    const e = I.same(rotary, size)
       ? turned
       : when([{ index: d, lo: I.num(0), hi: rotary }], turned, load(d));
     return cast(e, x.dtype);
   };
+  return ctx.pointwise(x.shape, x.dtype, (index) => {
+    if (rank === 4) return element(at(index, 0), at(index, 1), at(index, 2), at(index, 3));
+    const [h, d] = I.delinearise(at(index, 2), [at(x4.shape, 1), size]);
+    return element(at(index, 0), h ?? I.num(0), at(index, 1), d ?? I.num(0));
+  });
 }
 
 export const ROTARY: OpDef = {

@@ -3,7 +3,7 @@
  * become an array that can be indexed. 64-bit integers become doubles (exact up to 2^53).
  */
 import { nibble, signedNibble } from '../graph/constData';
-import { dtypeBytes, type DType } from '../graph/dtype';
+import { dtypeBytes, type DType, sharesByte } from '../graph/dtype';
 
 /** One element per tensor element, row-major. bool is 0 or 1. */
 export type Contents =
@@ -23,7 +23,7 @@ const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
  * many there are matters only where two share a byte: the last one's other half is no element.
  */
 export function decode(bytes: Uint8Array, dtype: DType, elements?: number): Contents {
-  if (dtype === 'i4' || dtype === 'u4') {
+  if (sharesByte(dtype)) {
     const count = Math.min(2 * bytes.length, elements ?? Infinity);
     const element = (i: number): number => nibble(bytes[i >> 1] ?? 0, i);
     return dtype === 'u4'

@@ -13,7 +13,7 @@ import {
   nibble,
   signedNibble,
 } from '../../graph/constData';
-import { contentBytes, type DType } from '../../graph/dtype';
+import { contentBytes, type DType, sharesByte } from '../../graph/dtype';
 import type { ConstTensor } from '../../graph/graph';
 import type { ConstData } from '../../ir/compute';
 import { constOf, num } from '../../ir/indexExpr';
@@ -93,12 +93,12 @@ function contents(
     return exactBytes(t.packedDoubles, wanted, 'double_data');
   const field = intField(dtype);
   const ints = field && t.varints[field];
-  const count = isNibble(dtype) ? wanted : elements;
+  const count = sharesByte(dtype) ? wanted : elements;
   // Each takes ten bytes at most and one at least; how many they are shows when they are read.
   if (ints && ints.length >= count && ints.length <= 10 * count)
     return { kind: 'inModel', offset: ints.offset, length: ints.length, form: 'varints' };
   const given = typedValues(t, dtype);
-  const values = isNibble(dtype) && given.length === elements + 1 ? given.slice(0, -1) : given;
+  const values = sharesByte(dtype) && given.length === elements + 1 ? given.slice(0, -1) : given;
   if (values.length !== elements)
     return {
       code: 'TENSOR_DATA',
@@ -136,11 +136,6 @@ function typedValues(t: OnnxTensor, dtype: DType): readonly number[] {
     case 11:
       return t.uint64s;
   }
-}
-
-/** Whether two elements share a byte, and an integer of a typed field. */
-function isNibble(dtype: DType): boolean {
-  return dtype === 'i4' || dtype === 'u4';
 }
 
 /** What integers in a typed field stand for. */
@@ -194,7 +189,7 @@ export function decodeVarints(
 ): Extract<ConstData, { kind: 'numbers' | 'bytes' }> | undefined {
   const ints = packedInts(bytes, dtype !== 'u32' && dtype !== 'u64');
   if (!ints) return undefined;
-  return isNibble(dtype)
+  return sharesByte(dtype)
     ? { kind: 'bytes', bytes: Uint8Array.from(ints) }
     : { kind: 'numbers', values: fromInts(ints, dtype) };
 }

@@ -36,9 +36,8 @@ import {
   plus,
   times,
   wide,
-  wrappedIndex,
 } from '../products';
-import { turn } from '../rotary';
+import { lowerRotary } from '../rotary';
 import { atBroadcast, operandOfRank, requireBroadcast, scalarElement, sizeAs } from '../shared';
 import { MS, optionalOperand } from './domain';
 
@@ -105,7 +104,7 @@ function attended(ctx: LowerContext, q: LTensor, k: LTensor, v: LTensor, m: Mask
     mayBeEmpty: false,
     ...(mask ? { mask } : {}),
   };
-  const { y } = attention(ctx, { q, k, v, group: 1 }, steps, 'sequence-first');
+  const { y } = attention(ctx, { q, k, v, group: groupOf(ctx, q, k, v) }, steps, 'sequence-first');
   return joinHeads(ctx, y);
 }
 
@@ -455,26 +454,31 @@ function sinkOf(ctx: LowerContext): ((head: IndexExpr) => Expr) | undefined {
   return ctx.bool('smooth_softmax', false) ? () => constant(0, 'f32') : undefined;
 }
 
-/** x with its pairs turned by the angle of their places, where the node says so. */
+/** x [batch, heads, sequence, size] with its pairs turned by the angle of their places, where the node says so. */
 function turned(
   ctx: LowerContext,
   x: LTensor,
   place: (b: IndexExpr, s: IndexExpr) => Expr,
 ): LTensor {
   if (!ctx.bool('do_rotary', false)) return x;
+  const own: LTensor = {
+    dtype: 'i32',
+    shape: [at(x.shape, 0), at(x.shape, 2)],
+    at: (index) => place(at(index, 0), at(index, 1)),
+  };
+  const given = optionalOperand(ctx, 9) && operandOfRank(ctx, 9, [2], 'positions');
   const cosines = operandOfRank(ctx, 7, [2], 'the cache of cosines');
-  const sines = operandOfRank(ctx, 8, [2], 'the cache of sines');
-  const positions = optionalOperand(ctx, 9) && operandOfRank(ctx, 9, [2], 'positions');
-  const row = (cache: LTensor, b: IndexExpr, s: IndexExpr): IndexExpr =>
-    wrappedIndex(positions ? positions.at([b, s]) : place(b, s), at(cache.shape, 0));
-  const element = turn({
-    x,
-    rotary: I.mul(at(cosines.shape, 1), 2),
-    interleaved: ctx.bool('rotary_interleaved', false),
-    cosine: (b, s, angle) => cosines.at([row(cosines, b, s), angle]),
-    sine: (b, s, angle) => sines.at([row(sines, b, s), angle]),
-  });
-  return ctx.pointwise(x.shape, x.dtype, element);
+  return lowerRotary(
+    ctx.derive([x, cosines, ctx.input(8), given ?? own], {
+      interleaved: ctx.bool('rotary_interleaved', false),
+      rotary_embedding_dim: turnedFeatures(cosines),
+    }),
+  );
+}
+
+/** How many features of a head a cache turns; 0, for all of them, where that isn't a number. */
+function turnedFeatures(cosines: LTensor): number {
+  return 2 * (I.constOf(at(cosines.shape, 1)) ?? 0);
 }
 
 /** The cache with the new positions written after those that each batch has, and zeros behind them. */
@@ -508,44 +512,33 @@ function present(
 // ---------------------------------------------------------------------------------------------
 // RotaryEmbedding
 
-/** Positions come second: an offset for all, or one for each place. */
+/** ONNX's, but that positions come second: an offset for all, or one for each place. */
 function lowerContribRotary(ctx: LowerContext): LTensor {
-  const [x, positions] = [ctx.input(0), operandOfRank(ctx, 1, [1, 2], 'positions')];
+  const [x, given] = [ctx.input(0), operandOfRank(ctx, 1, [1, 2], 'positions')];
   const cosines = operandOfRank(ctx, 2, [2], 'the cache of cosines');
-  const sines = operandOfRank(ctx, 3, [2], 'the cache of sines');
   if (ctx.bool('is_packed_batching', false)) ctx.unsupported('packed batches');
   const scale = ctx.float('scale', 1);
   if (scale !== 1) ctx.unsupported(`a scale of ${scale}`);
   const rank = x.shape.length;
-  if (rank !== 3 && rank !== 4)
-    ctx.fail(
-      'SHAPE_MISMATCH',
-      `RotaryEmbedding takes [batch, sequence, size] or [batch, heads, sequence, size]; the operand is ${I.printShape(x.shape)}`,
-    );
-  const rotary = I.mul(at(cosines.shape, 1), 2);
-  const given = ctx.int('num_heads', 0);
-  // Without a number of heads, all of a head is turned.
-  const heads = rank === 3 && given === 0 ? headCount(ctx, x, rotary) : given;
-  const x4 = splitHeads(ctx, x, heads, 'the operand');
-  const first = positions.shape.length === 1;
-  const row = (b: IndexExpr, s: IndexExpr): IndexExpr => {
-    const p = first
-      ? plus(cast(positions.at([I.num(0)]), 'i32'), indexValue(s, 'i32'))
-      : cast(positions.at([I.isConst(at(positions.shape, 0), 1) ? I.num(0) : b, s]), 'i32');
-    return wrappedIndex(p, at(cosines.shape, 0));
+  const sequence = x.shape[rank === 4 ? 2 : 1] ?? I.num(1);
+  const places: LTensor = {
+    dtype: 'i32',
+    shape: [x.shape[0] ?? I.num(1), sequence],
+    at: ([b = I.num(0), s = I.num(0)]) =>
+      given.shape.length === 1
+        ? plus(cast(given.at([I.num(0)]), 'i32'), indexValue(s, 'i32'))
+        : cast(given.at([I.isConst(at(given.shape, 0), 1) ? I.num(0) : b, s]), 'i32'),
   };
-  const element = turn({
-    x: x4,
-    rotary,
-    interleaved: ctx.bool('interleaved', false),
-    cosine: (b, s, angle) => cosines.at([row(b, s), angle]),
-    sine: (b, s, angle) => sines.at([row(b, s), angle]),
-  });
-  return ctx.pointwise(x.shape, x.dtype, (index) => {
-    if (rank === 4) return element(index);
-    const [h, d] = I.delinearise(at(index, 2), [at(x4.shape, 1), at(x4.shape, 3)]);
-    return element([at(index, 0), h ?? I.num(0), at(index, 1), d ?? I.num(0)]);
-  });
+  const features = turnedFeatures(cosines);
+  const heads = ctx.int('num_heads', 0);
+  return lowerRotary(
+    ctx.derive([x, cosines, ctx.input(3), places], {
+      interleaved: ctx.bool('interleaved', false),
+      rotary_embedding_dim: features,
+      // Without a number of heads, all of a head is turned.
+      num_heads: heads === 0 && rank === 3 ? headCount(ctx, x, I.num(features)) : heads,
+    }),
+  );
 }
 
 function headCount(ctx: LowerContext, x: LTensor, size: Dim): number {

@@ -2,6 +2,7 @@
  * Products as ONNX Runtime's optimiser and quantiser write them, with something fused to them or with
  * weights of a few bits. Here they are taken apart again, so that what is fused is decided for this GPU.
  */
+import { sharesByte } from '../../graph/dtype';
 import { binary, cast, constant, type Expr, indexValue, select, unary } from '../../ir/expr';
 import * as I from '../../ir/indexExpr';
 import type { Dim, IndexExpr } from '../../ir/indexExpr';
@@ -158,7 +159,7 @@ interface QuantisedTable {
 /** Numbers of a type of their own, or several to a byte along the last dim. */
 function tableOf(ctx: LowerContext, data: LTensor): QuantisedTable {
   const last = data.shape.length - 1;
-  if (data.dtype === 'i4' || data.dtype === 'u4')
+  if (sharesByte(data.dtype))
     return { shape: data.shape, middle: 0, element: (t, index) => cast(t.at(index), 'f32') };
   const bits = requireBits(ctx, data);
   const packed = packedBits(bits);
